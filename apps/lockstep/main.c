@@ -1,0 +1,52 @@
+/* main.c - the lockstep tool: finds the command in commands.def and runs it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+
+typedef struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} command;
+
+static const command commands[] = {
+#define LK_COMMAND(name, summary) {#name, lk_command_##name, summary},
+#include "commands.def"
+#undef LK_COMMAND
+};
+
+static int print_help(FILE *out) {
+    (void)fprintf(out, "lockstep - LLM inference with bit-exact isolation of sequences\n\n"
+                       "usage: lockstep COMMAND [ARGUMENTS]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+    }
+    (void)fprintf(out, "\n  lockstep COMMAND --help   what a command takes\n"
+                       "  lockstep --version        version, commit, build, numerics\n\n"
+                       "example: lockstep run model.gguf -p \"Once upon a time\" -n 64\n");
+    return out == stdout ? 0 : 2;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        return print_help(stderr);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        return print_help(stdout);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        (void)printf("lockstep %s (commit %s, build %u, numerics %s)\n", lk_version(),
+                     lk_version_commit(), lk_version_build(), lk_numerics_version());
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    (void)fprintf(stderr, "lockstep: unknown command '%s'; 'lockstep --help' lists the commands\n",
+                  argv[1]);
+    return 2;
+}

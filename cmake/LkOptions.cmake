@@ -1,0 +1,21 @@
+# Compile options that every target of the project gets.
+add_library(lk_options INTERFACE)
+target_compile_options(lk_options INTERFACE
+  -ffp-contract=off -fno-math-errno -fno-strict-aliasing
+  -Wall -Wextra -Wconversion -Wsign-conversion -Wdouble-promotion -Wshadow -Wundef -Wvla
+  -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wpointer-arith -Wwrite-strings
+  -Wimplicit-fallthrough)
+target_compile_definitions(lk_options INTERFACE _POSIX_C_SOURCE=200809L _FILE_OFFSET_BITS=64)
+if(LK_WERROR)
+  target_compile_options(lk_options INTERFACE -Werror)
+endif()
+if(LK_SANITIZE)
+  target_compile_options(lk_options INTERFACE -fsanitize=${LK_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(lk_options INTERFACE -fsanitize=${LK_SANITIZE})
+endif()
+
+# Flags of the files that hold kernels of one instruction set, by the ending of their names.
+set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(LK_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+  -mprefer-vector-width=512)

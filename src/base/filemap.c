@@ -1,0 +1,50 @@
+/* filemap.c - POSIX file mapping. */
+#include "base/filemap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+lk_status lk_filemap_open(const char *path, lk_filemap *out, lk_error *err) {
+    out->data = NULL;
+    out->size = 0;
+    lk_status status = LK_OK;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return lk_fail(err, LK_E_IO, LK_AT_SUBJECT(path), "cannot open %s: %s", path,
+                       strerror(errno));
+    }
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        status =
+            lk_fail(err, LK_E_IO, LK_AT_SUBJECT(path), "cannot stat %s: %s", path, strerror(errno));
+    } else if (!S_ISREG(info.st_mode)) {
+        status = lk_fail(err, LK_E_IO, LK_AT_SUBJECT(path), "%s is not a regular file", path);
+    } else if (info.st_size > 0) {
+        void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            status = lk_fail(err, LK_E_IO, LK_AT_SUBJECT(path), "cannot map %s (%lld bytes): %s",
+                             path, (long long)info.st_size, strerror(errno));
+        } else {
+            out->data = data;
+            out->size = (size_t)info.st_size;
+        }
+    }
+    (void)close(fd);
+    return status;
+}
+
+void lk_filemap_close(lk_filemap *map) {
+    if (map->data != NULL) {
+        void *data;
+        memcpy(&data, &map->data, sizeof data);
+        (void)munmap(data, map->size);
+    }
+    map->data = NULL;
+    map->size = 0;
+}

@@ -1,0 +1,16 @@
+/* filemap.h - a file mapped read-only into memory. An empty file maps to data == NULL, size 0. */
+#ifndef LK_BASE_FILEMAP_H
+#define LK_BASE_FILEMAP_H
+
+#include "lk/base.h"
+
+typedef struct lk_filemap {
+    const uint8_t *data;
+    size_t size;
+} lk_filemap;
+
+/* Only regular files. LK_E_IO with the system's reason on failure, *out zeroed then. */
+lk_status lk_filemap_open(const char *path, lk_filemap *out, lk_error *err);
+void lk_filemap_close(lk_filemap *map); /* zeroes *map; accepts a zeroed one */
+
+#endif

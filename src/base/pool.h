@@ -1,0 +1,24 @@
+/* pool.h - a fixed set of worker threads that run tasks 0 .. n_tasks-1 of one function.
+ * The calling thread takes part. Tasks are taken by an atomic counter, so which thread runs a task
+ * is not defined: a task must write only what belongs to its index. One lk_pool_run at a time per
+ * pool. */
+#ifndef LK_BASE_POOL_H
+#define LK_BASE_POOL_H
+
+#include "lk/base.h"
+
+#define LK_POOL_MAX_THREADS 256
+
+typedef struct lk_pool lk_pool;
+
+/* i_task in [0, n_tasks); i_thread in [0, n_threads) is for scratch memory only. */
+typedef void (*lk_pool_fn)(void *arg, uint32_t i_task, uint32_t i_thread);
+
+/* n_threads counts the caller; 1 starts no thread; 0 means one per online processor. */
+lk_status lk_pool_create(const lk_allocator *a, uint32_t n_threads, lk_pool **out, lk_error *err);
+void lk_pool_destroy(lk_pool *pool); /* accepts NULL; joins all workers */
+uint32_t lk_pool_n_threads(const lk_pool *pool);
+/* Runs all tasks and returns when all are done. n_tasks 0 returns at once. */
+void lk_pool_run(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks);
+
+#endif
