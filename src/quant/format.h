@@ -1,0 +1,69 @@
+/* format.h - what a tensor format is: block layout, decoding, encoding and the exact integer block dot
+ * that the numeric definition uses (docs/numerics.md, "Quantised matrix products").
+ *
+ * A format is one folder src/quant/<format>/ plus one line in formats.def. The scalar functions here are the
+ * definition; kernels for instruction sets live in the backend and must agree bit for bit. */
+#ifndef LK_QUANT_FORMAT_H
+#define LK_QUANT_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* GGUF numbers of the supported formats: LK_FORMAT_Q4_K and so on. */
+enum {
+#define LK_FORMAT(NAME, name, id, block_elems, block_bytes, act_group) LK_FORMAT_##NAME = id,
+#define LK_FORMAT_KNOWN(NAME, id, block_elems, block_bytes)
+#include "quant/formats.def"
+#undef LK_FORMAT
+#undef LK_FORMAT_KNOWN
+    LK_FORMAT_MAX_BLOCK_ELEMS = 256,
+    LK_FORMAT_MAX_BLOCK_BYTES = 292
+};
+
+/* The result of one block dot: with activation group scale d_a, the block adds
+ *     acc = acc + (d * d_a) * (float)i            and, where the format has a minimum,
+ *     acc = acc - (d_min * d_a) * (float)m
+ * each operation rounded once, unfused. */
+typedef struct lk_block_dot {
+    float d;
+    float d_min;
+    int32_t i; /* sum of integer weight * q over the block */
+    int32_t m; /* sum over subgroups of integer minimum * (sum of q); 0 without minimum */
+} lk_block_dot;
+
+typedef struct lk_format {
+    const char *name; /* "Q4_K" */
+    uint32_t type;    /* GGUF number */
+    uint32_t block_elems;
+    uint32_t block_bytes;
+    uint32_t act_group; /* activations per scale beside it: 32 or 256; 0 for f32, f16, bf16 */
+    bool has_min;
+    /* n_elems (a multiple of block_elems) values from blocks at `in` (any alignment). Exact. */
+    void (*decode)(const uint8_t *in, float *out, size_t n_elems);
+    /* The inverse, rounding as the format's quantiser defines; NULL where we produce none. `weights`
+     * (importance per element, may be NULL) is not part of any bit of inference. */
+    void (*encode)(const float *in, uint8_t *out, size_t n_elems);
+    /* One block against block_elems int8 activations (-127 .. 127). NULL for f32, f16, bf16. */
+    lk_block_dot (*block_dot)(const uint8_t *block, const int8_t *q);
+} lk_format;
+
+/* Supported formats only; NULL for any other number. */
+const lk_format *lk_format_find(uint32_t type);
+/* By name, case ignored ("q4_k"); NULL when unknown. */
+const lk_format *lk_format_find_name(const char *name);
+
+/* Supported and merely known formats: block geometry, for size checks. False when unknown. */
+typedef struct lk_format_size {
+    const char *name;
+    uint32_t block_elems;
+    uint32_t block_bytes;
+    bool supported;
+} lk_format_size;
+bool lk_format_get_size(uint32_t type, lk_format_size *out);
+
+/* All supported formats, for tests that walk the list. */
+size_t lk_format_count(void);
+const lk_format *lk_format_at(size_t i);
+
+#endif
