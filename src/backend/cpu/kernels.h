@@ -1,0 +1,39 @@
+/* kernels.h - the CPU backend's table of kernels. lk_cpu_kernels_init fills it with the scalar
+ * twins, then each instruction set that the processor has and the mask allows overwrites its slots,
+ * cheapest first. */
+#ifndef LK_BACKEND_CPU_KERNELS_H
+#define LK_BACKEND_CPU_KERNELS_H
+
+#include "ops/ops.h"
+
+/* Instruction sets, as bits of a mask. */
+enum {
+    LK_ISA_AVX2 = 1,   /* AVX2, FMA, F16C */
+    LK_ISA_AVX512 = 2, /* AVX-512 F, BW, DQ, VL, VNNI; needs LK_ISA_AVX2 too */
+    LK_ISA_ALL = 3
+};
+
+enum { LK_MAX_FORMATS = 32 };
+
+typedef struct lk_cpu_kernels {
+    uint32_t isa; /* the sets in use */
+#define LK_OP(name) lk_##name##_fn *name;
+#define LK_OP_MATMUL_FLOAT(format) lk_matmul_float_fn *matmul_##format;
+#include "ops/ops.def"
+#undef LK_OP
+#undef LK_OP_MATMUL_FLOAT
+    /* One slot per format, by its position in formats.def (lk_format_at): the generic matmul_quant
+     * twin where an instruction set has nothing better; NULL for unquantised formats. */
+    lk_matmul_quant_fn *matmul_format[LK_MAX_FORMATS];
+} lk_cpu_kernels;
+
+/* What this processor has (operating-system support included). */
+uint32_t lk_cpu_detect(void);
+/* `mask`: sets that may be used; those that the processor lacks are ignored. */
+void lk_cpu_kernels_init(lk_cpu_kernels *kernels, uint32_t mask);
+
+/* One per instruction set, in kern/init_<isa>.c: overwrites the slots that it has. */
+void lk_cpu_kernels_init_avx2(lk_cpu_kernels *kernels);
+void lk_cpu_kernels_init_avx512(lk_cpu_kernels *kernels);
+
+#endif
