@@ -1,8 +1,8 @@
 /* lk/gguf.h - a GGUF file as metadata and a directory of tensors, whatever model is in it.
  *
  * Versions 2 and 3, little endian, also split files (name-00001-of-0000N.gguf: open the first one).
- * Everything is validated before lk_gguf_open returns; bounded memory and time for any input. The file is
- * mapped, not copied. An open lk_gguf is immutable: any number of threads may read it.
+ * Everything is validated before lk_gguf_open returns; bounded memory and time for any input. The
+ * file is mapped, not copied. An open lk_gguf is immutable: any number of threads may read it.
  * Pointers returned are borrowed and live until lk_gguf_close.
  */
 #ifndef LK_GGUF_H
@@ -38,8 +38,8 @@ typedef enum lk_gguf_type {
 } lk_gguf_type;
 LK_API const char *lk_gguf_type_name(lk_gguf_type type);
 
-/* One metadata entry. Scalars are widened: `i` for integers and bool (u64 above INT64_MAX keeps its bits),
- * `f` for floats; strings and arrays are described by pointer and count. */
+/* One metadata entry. Scalars are widened: `i` for integers and bool (u64 above INT64_MAX keeps its
+ * bits), `f` for floats; strings and arrays are described by pointer and count. */
 typedef struct lk_gguf_value {
     lk_gguf_type type;
     lk_gguf_type elem_type; /* arrays: type of the elements (never ARRAY) */
@@ -55,11 +55,13 @@ LK_API uint32_t lk_gguf_version(const lk_gguf *gguf);
 LK_API uint32_t lk_gguf_n_files(const lk_gguf *gguf);
 LK_API uint64_t lk_gguf_file_bytes(const lk_gguf *gguf); /* all files */
 LK_API uint64_t lk_gguf_n_meta(const lk_gguf *gguf);
-/* Entry i, in the order of the file; the key is zero-terminated. LK_E_ARG when i is out of range. */
-LK_API lk_status lk_gguf_meta(const lk_gguf *gguf, uint64_t i, const char **key, lk_gguf_value *value,
-                              lk_error *err);
+/* Entry i, in the order of the file; the key is zero-terminated. LK_E_ARG when i is out of range.
+ */
+LK_API lk_status lk_gguf_meta(const lk_gguf *gguf, uint64_t i, const char **key,
+                              lk_gguf_value *value, lk_error *err);
 /* LK_E_NOT_FOUND when there is no such key. */
-LK_API lk_status lk_gguf_find(const lk_gguf *gguf, const char *key, lk_gguf_value *value, lk_error *err);
+LK_API lk_status lk_gguf_find(const lk_gguf *gguf, const char *key, lk_gguf_value *value,
+                              lk_error *err);
 /* Element i of an array of strings. Constant time. */
 LK_API lk_status lk_gguf_array_string(const lk_gguf *gguf, const lk_gguf_value *array, uint64_t i,
                                       const char **str, uint64_t *n_bytes, lk_error *err);
@@ -70,24 +72,25 @@ typedef struct lk_gguf_tensor {
     uint32_t n_dims;  /* 1 .. 4 */
     uint64_t ne[4];   /* elements per dimension, fastest first; 1 beyond n_dims */
     uint64_t n_bytes;
-    uint64_t offset;  /* in its file */
+    uint64_t offset; /* in its file */
     uint32_t i_file;
     const void *data; /* mapped, aligned as the file says */
 } lk_gguf_tensor;
 
 LK_API uint64_t lk_gguf_n_tensors(const lk_gguf *gguf);
-LK_API lk_status lk_gguf_tensor_at(const lk_gguf *gguf, uint64_t i, lk_gguf_tensor *tensor, lk_error *err);
+LK_API lk_status lk_gguf_tensor_at(const lk_gguf *gguf, uint64_t i, lk_gguf_tensor *tensor,
+                                   lk_error *err);
 LK_API lk_status lk_gguf_find_tensor(const lk_gguf *gguf, const char *name, lk_gguf_tensor *tensor,
                                      lk_error *err);
 
-/* Name of a tensor format by its GGUF number ("Q4_K"), NULL when unknown; and whether this build can
- * compute with it. */
+/* Name of a tensor format by its GGUF number ("Q4_K"), NULL when unknown; and whether this build
+ * can compute with it. */
 LK_API const char *lk_format_name(uint32_t type);
 LK_API int lk_format_is_supported(uint32_t type);
 
-/* Model digest: SHA-256 over, for each file in order, SHA-256 of the directory (all bytes before the
- * tensor data) followed by the SHA-256s of the tensor data in chunks of 4 MiB. Computed with n_threads
- * threads (0 = all) at the first call and kept. */
+/* Model digest: SHA-256 over, for each file in order, SHA-256 of the directory (all bytes before
+ * the tensor data) followed by the SHA-256s of the tensor data in chunks of 4 MiB. Computed with
+ * n_threads threads (0 = all) at the first call and kept. */
 LK_API lk_status lk_gguf_digest(lk_gguf *gguf, uint32_t n_threads, lk_progress_fn progress,
                                 void *progress_ctx, uint8_t digest[32], lk_error *err);
 

@@ -1,8 +1,9 @@
-/* format.h - what a tensor format is: block layout, decoding, encoding and the exact integer block dot
- * that the numeric definition uses (docs/numerics.md, "Quantised matrix products").
+/* format.h - what a tensor format is: block layout, decoding, encoding and the exact integer block
+ * dot that the numeric definition uses (docs/numerics.md, "Quantised matrix products").
  *
- * A format is one folder src/quant/<format>/ plus one line in formats.def. The scalar functions here are the
- * definition; kernels for instruction sets live in the backend and must agree bit for bit. */
+ * A format is one folder src/quant/<format>/ plus one line in formats.def. The scalar functions
+ * here are the definition; kernels for instruction sets live in the backend and must agree bit for
+ * bit. */
 #ifndef LK_QUANT_FORMAT_H
 #define LK_QUANT_FORMAT_H
 
@@ -41,8 +42,8 @@ typedef struct lk_format {
     bool has_min;
     /* n_elems (a multiple of block_elems) values from blocks at `in` (any alignment). Exact. */
     void (*decode)(const uint8_t *in, float *out, size_t n_elems);
-    /* The inverse, rounding as the format's quantiser defines; NULL where we produce none. `weights`
-     * (importance per element, may be NULL) is not part of any bit of inference. */
+    /* The inverse, rounding as the format's quantiser defines; NULL where we produce none.
+     * `weights` (importance per element, may be NULL) is not part of any bit of inference. */
     void (*encode)(const float *in, uint8_t *out, size_t n_elems);
     /* One block against block_elems int8 activations (-127 .. 127). NULL for f32, f16, bf16. */
     lk_block_dot (*block_dot)(const uint8_t *block, const int8_t *q);

@@ -139,3 +139,15 @@ uint64_t lk_test_seed(uint64_t fallback) {
     (void)printf("seed %llu (set LK_SEED to repeat)\n", (unsigned long long)seed);
     return seed;
 }
+
+static int is_set(const char *variable) {
+    const char *text = getenv(variable);
+    return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
+}
+
+uint64_t lk_test_size(uint64_t brief, uint64_t bounded, uint64_t full) {
+    if (is_set("LK_FULL")) {
+        return full;
+    }
+    return is_set("LK_SHORT") ? brief : bounded;
+}

@@ -57,6 +57,10 @@ uint64_t lk_test_random(uint64_t *state);
 /* Seed from LK_SEED (decimal or 0x), else `fallback`; printed. */
 uint64_t lk_test_seed(uint64_t fallback);
 
+/* How much a test does: `brief` where LK_SHORT is set (sanitizers, -O0, emulators), `full` where
+ * LK_FULL is set (make test-full), else `bounded`. */
+uint64_t lk_test_size(uint64_t brief, uint64_t bounded, uint64_t full);
+
 #define LK_TEST(name) static void name(void)
 #define LK_RUN(name)                                                                               \
     { #name, name }
