@@ -1,0 +1,46 @@
+/* q4_1.c - 32 weights of 4 bits under one scale and one offset.
+ * Block: binary16 d; binary16 m; 16 bytes of nibbles. Value: d * nibble + m, so the minimum that is
+ * subtracted is -m. */
+#include "base/bytes.h"
+#include "quant/format.h"
+#include "quant/unpacked.h"
+
+/* Byte offsets in a block. */
+enum { AT_D = 0, AT_M = 2, AT_QS = 4, BLOCK_BYTES = 20 };
+enum { BLOCK_ELEMS = 32, GROUP_ELEMS = 32 };
+
+static void unpack(const uint8_t *block, lk_unpacked *out) {
+    out->d = lk_f16_to_f32(lk_load_u16(block + AT_D));
+    out->d_min = -lk_f16_to_f32(lk_load_u16(block + AT_M));
+    out->scale[0] = 1;
+    out->min[0] = 1;
+    lk_unpack_nibbles(block + AT_QS, out->q);
+}
+
+static void decode(const uint8_t *in, float *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, in += BLOCK_BYTES) {
+        lk_unpacked u;
+        unpack(in, &u);
+        lk_unpacked_decode(&u, BLOCK_ELEMS, GROUP_ELEMS, true, out + i);
+    }
+}
+
+static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
+    lk_unpacked u;
+    unpack(block, &u);
+    return lk_unpacked_dot(&u, BLOCK_ELEMS, GROUP_ELEMS, true, q);
+}
+
+extern const lk_format lk_format_q4_1;
+const lk_format lk_format_q4_1 = {
+    .name = "Q4_1",
+    .type = LK_FORMAT_Q4_1,
+    .block_elems = BLOCK_ELEMS,
+    .block_bytes = BLOCK_BYTES,
+    .group_elems = GROUP_ELEMS,
+    .act_group = 32,
+    .has_min = true,
+    .decode = decode,
+    .unpack = unpack,
+    .block_dot = block_dot,
+};

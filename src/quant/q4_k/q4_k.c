@@ -1,0 +1,49 @@
+/* q4_k.c - 256 weights of 4 bits; a 6-bit scale and a 6-bit minimum for each 32.
+ * Block: binary16 d; binary16 dmin; 12 bytes of scales and minima (k_scales.h); 128 bytes of
+ * nibbles. 32 bytes hold 64 elements: the low nibbles the first 32, the high ones the next. Value:
+ * d * scale * q - dmin * min. */
+#include "base/bytes.h"
+#include "quant/format.h"
+#include "quant/k_scales.h"
+#include "quant/unpacked.h"
+
+/* Byte offsets in a block. */
+enum { AT_D = 0, AT_DMIN = 2, AT_SCALES = 4, AT_QS = 16, BLOCK_BYTES = 144 };
+enum { BLOCK_ELEMS = 256, GROUP_ELEMS = 32 };
+
+static void unpack(const uint8_t *block, lk_unpacked *out) {
+    out->d = lk_f16_to_f32(lk_load_u16(block + AT_D));
+    out->d_min = lk_f16_to_f32(lk_load_u16(block + AT_DMIN));
+    lk_k_scales_unpack(block + AT_SCALES, out->scale, out->min);
+    for (int k = 0; k < BLOCK_ELEMS; k++) {
+        out->q[k] = (int8_t)((block[AT_QS + 32 * (k / 64) + k % 32] >> (4 * (k / 32 % 2))) & 15);
+    }
+}
+
+static void decode(const uint8_t *in, float *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, in += BLOCK_BYTES) {
+        lk_unpacked u;
+        unpack(in, &u);
+        lk_unpacked_decode(&u, BLOCK_ELEMS, GROUP_ELEMS, true, out + i);
+    }
+}
+
+static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
+    lk_unpacked u;
+    unpack(block, &u);
+    return lk_unpacked_dot(&u, BLOCK_ELEMS, GROUP_ELEMS, true, q);
+}
+
+extern const lk_format lk_format_q4_k;
+const lk_format lk_format_q4_k = {
+    .name = "Q4_K",
+    .type = LK_FORMAT_Q4_K,
+    .block_elems = BLOCK_ELEMS,
+    .block_bytes = BLOCK_BYTES,
+    .group_elems = GROUP_ELEMS,
+    .act_group = 256,
+    .has_min = true,
+    .decode = decode,
+    .unpack = unpack,
+    .block_dot = block_dot,
+};

@@ -1,0 +1,49 @@
+/* q5_0.c - 32 weights of 5 bits under one scale.
+ * Block: binary16 d; 32-bit word whose bit k is the fifth bit of element k; 16 bytes of nibbles.
+ * Value: d * (q - 16), integers -16 .. 15. */
+#include "base/bytes.h"
+#include "quant/format.h"
+#include "quant/unpacked.h"
+
+/* Byte offsets in a block. */
+enum { AT_D = 0, AT_QH = 2, AT_QS = 6, BLOCK_BYTES = 22 };
+enum { BLOCK_ELEMS = 32, GROUP_ELEMS = 32 };
+
+static void unpack(const uint8_t *block, lk_unpacked *out) {
+    out->d = lk_f16_to_f32(lk_load_u16(block + AT_D));
+    out->d_min = 0.0f;
+    out->scale[0] = 1;
+    lk_unpack_nibbles(block + AT_QS, out->q);
+    const uint32_t high = lk_load_u32(block + AT_QH);
+    for (int k = 0; k < BLOCK_ELEMS; k++) {
+        out->q[k] = (int8_t)((out->q[k] | (int)(((high >> k) & 1u) << 4)) - 16);
+    }
+}
+
+static void decode(const uint8_t *in, float *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, in += BLOCK_BYTES) {
+        lk_unpacked u;
+        unpack(in, &u);
+        lk_unpacked_decode(&u, BLOCK_ELEMS, GROUP_ELEMS, false, out + i);
+    }
+}
+
+static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
+    lk_unpacked u;
+    unpack(block, &u);
+    return lk_unpacked_dot(&u, BLOCK_ELEMS, GROUP_ELEMS, false, q);
+}
+
+extern const lk_format lk_format_q5_0;
+const lk_format lk_format_q5_0 = {
+    .name = "Q5_0",
+    .type = LK_FORMAT_Q5_0,
+    .block_elems = BLOCK_ELEMS,
+    .block_bytes = BLOCK_BYTES,
+    .group_elems = GROUP_ELEMS,
+    .act_group = 32,
+    .has_min = false,
+    .decode = decode,
+    .unpack = unpack,
+    .block_dot = block_dot,
+};
