@@ -1,0 +1,149 @@
+/* lk/context.h - sequences, their KV cache, and the computation of rows.
+ *
+ * A row is one token of one sequence at one position. lk_context_decode computes rows of any number
+ * of sequences together; the logits of a row depend on the model, the KV types and the tokens
+ * before it in its own sequence, and on nothing else, bit for bit (docs/numerics.md).
+ *
+ * Thread rule: a context has one user at a time. A second thread that enters while one is inside
+ * gets LK_E_BUSY at once and disturbs nothing. Different contexts are independent, also over one
+ * model.
+ */
+#ifndef LK_CONTEXT_H
+#define LK_CONTEXT_H
+
+#include "lk/base.h"
+#include "lk/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lk_context lk_context;
+
+typedef enum lk_kv_type { LK_KV_F32 = 0, LK_KV_F16 = 1, LK_KV_Q8_0 = 2 } lk_kv_type;
+
+/* Instruction sets for lk_context_params.isa_mask. Those that the processor lacks are ignored; 0
+ * leaves the scalar reference. The choice never changes a bit. */
+enum { LK_CPU_AVX2 = 1, LK_CPU_AVX512 = 2, LK_CPU_ALL = 0x7fffffff };
+
+/* Flags of a context. */
+enum {
+    LK_CONTEXT_POISON = 1, /* fill freed and fresh KV pages with NaN patterns (tests) */
+    LK_CONTEXT_F32_ACTIVATIONS =
+        2 /* test mode: float32 activations beside every weight; slow, other bits */
+};
+
+typedef struct lk_context_params {
+    size_t struct_size;
+    const lk_allocator *allocator; /* NULL: the C library's */
+    uint32_t n_threads;            /* 0: one per processor */
+    uint32_t isa_mask;             /* LK_CPU_ALL */
+    int64_t kv_positions; /* capacity over all sequences, rounded up to whole pages of 64 per
+                             sequence; 0: the model's training context */
+    int32_t n_sequences;  /* sequence ids are 0 .. n_sequences-1; at most LK_MAX_SEQUENCES */
+    int32_t max_rows;     /* rows computed at once; longer calls are cut; 1 .. LK_MAX_ROWS */
+    int32_t max_logits;   /* rows of one call that may want logits */
+    lk_kv_type k_type;
+    lk_kv_type v_type;
+    uint32_t flags;
+    uint32_t page_seed; /* nonzero: hand out free pages in a shuffled order (tests) */
+} lk_context_params;
+#define LK_MAX_SEQUENCES 4096
+#define LK_MAX_ROWS 4096
+/* kv_positions 0, 1 sequence, 512 rows at once, 512 rows with logits, f16 keys and values. */
+#define LK_CONTEXT_PARAMS_INIT                                                                     \
+    ((lk_context_params){sizeof(lk_context_params), NULL, 0, LK_CPU_ALL, 0, 1, 512, 512,           \
+                         LK_KV_F16, LK_KV_F16, 0, 0})
+
+/* On success *out is owned by the caller (lk_context_destroy). params may be NULL. All memory that
+ * decoding needs is allocated here. */
+LK_API lk_status lk_context_create(lk_model *model, const lk_context_params *params,
+                                   lk_context **out, lk_error *err);
+LK_API void lk_context_destroy(lk_context *context); /* accepts NULL; no other call may be inside */
+
+enum { LK_ROW_LOGITS = 1 }; /* this row's logits are wanted */
+
+typedef struct lk_row {
+    int32_t token;
+    int32_t seq;
+    int64_t pos; /* must continue the sequence: its length, plus its earlier rows in this call */
+    uint32_t flags;
+    uint32_t reserved; /* 0 */
+} lk_row;
+
+/* What became of a row. */
+typedef struct lk_row_status {
+    lk_status status; /* LK_OK: committed. LK_E_NONFINITE: this row or an earlier one of its
+                         sequence failed */
+    int32_t layer;    /* first non-finite value: layer (-1: before or after the layers) ... */
+    char op[24];      /* ... and operator; "" when the row itself is clean */
+} lk_row_status;
+
+/* Computes n_rows rows in the order given. Rows of one sequence must have contiguous positions;
+ * rows of different sequences may be mixed freely. row_status, when not NULL, has n_rows entries
+ * and is filled when LK_OK or LK_E_ROWS is returned.
+ *
+ * A transaction: LK_OK commits every row. LK_E_ROWS: sequences with a failed row are as before the
+ * call, all others are committed. Any other status: nothing is committed. Errors: LK_E_ARG (token,
+ * sequence or position out of range: the error names the sequence, the position expected and the
+ * one given), LK_E_FULL (KV pages), LK_E_LIMIT (max_logits), LK_E_BUSY. */
+LK_API lk_status lk_context_decode(lk_context *context, const lk_row *rows, size_t n_rows,
+                                   lk_row_status *row_status, lk_error *err);
+
+/* Logits of row i_row of the last successful decode: n_vocab floats, borrowed until the next call
+ * of decode. LK_E_ARG when that row did not want logits; LK_E_NONFINITE when it failed. */
+LK_API lk_status lk_context_logits(lk_context *context, size_t i_row, const float **logits,
+                                   lk_error *err);
+
+/* Sequences. An unused sequence has length 0. */
+LK_API lk_status lk_sequence_length(lk_context *context, int32_t seq, int64_t *length,
+                                    lk_error *err);
+/* The tokens of a sequence, at most `capacity`; *n_tokens its length. */
+LK_API lk_status lk_sequence_tokens(lk_context *context, int32_t seq, int32_t *tokens,
+                                    size_t capacity, size_t *n_tokens, lk_error *err);
+LK_API lk_status lk_sequence_clear(lk_context *context, int32_t seq, lk_error *err);
+/* Keeps the first `length` positions; LK_E_ARG when it has fewer. */
+LK_API lk_status lk_sequence_truncate(lk_context *context, int32_t seq, int64_t length,
+                                      lk_error *err);
+/* dst (cleared first) becomes a copy of the first `length` positions of src (-1: all); pages are
+ * shared and copied on write. src and dst must differ. */
+LK_API lk_status lk_sequence_fork(lk_context *context, int32_t src, int32_t dst, int64_t length,
+                                  lk_error *err);
+
+/* Saves one sequence (tokens and KV pages with a checksum each) to a file: written beside it,
+ * synced and renamed. Loading checks everything before anything changes: another model, numerics
+ * version or KV type is LK_E_MISMATCH, damage is LK_E_FORMAT; the context is then as before. */
+LK_API lk_status lk_sequence_save(lk_context *context, int32_t seq, const char *path,
+                                  lk_error *err);
+LK_API lk_status lk_sequence_load(lk_context *context, int32_t seq, const char *path,
+                                  lk_error *err);
+
+/* Asks a decode that runs on another thread to stop between micro-batches: it then returns
+ * LK_E_CANCELLED and commits nothing. Callable from any thread and from a signal handler. Ends with
+ * the next decode. */
+LK_API void lk_context_cancel(lk_context *context);
+
+/* Counters since creation, to see that work was shared. Index of `kernel_rows`: kernel calls of the
+ * matrix products with 1, 2, 3, 4, 5..16 and more than 16 rows. `mixed_calls`: the same, counting
+ * only calls whose rows belong to at least two sequences. */
+typedef struct lk_context_stats {
+    size_t struct_size;
+    uint64_t n_steps; /* micro-batches */
+    uint64_t n_rows;
+    uint64_t kernel_rows[6];
+    uint64_t mixed_calls[6];
+    uint64_t pages_total;
+    uint64_t pages_free;
+    uint64_t pages_copied; /* copy on write */
+    uint32_t isa;          /* instruction sets in use */
+    uint32_t n_threads;
+} lk_context_stats;
+LK_API lk_status lk_context_get_stats(lk_context *context, lk_context_stats *stats, lk_error *err);
+
+/* Digest of a row of logits: the first 16 bytes of SHA-256 over n little-endian binary32 values. */
+LK_API void lk_logits_digest(const float *logits, size_t n, uint8_t digest[16]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

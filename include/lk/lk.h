@@ -1,0 +1,12 @@
+/* lk/lk.h - all of the public API of Lockstep. */
+#ifndef LK_LK_H
+#define LK_LK_H
+
+#include "lk/base.h"
+#include "lk/context.h"
+#include "lk/gguf.h"
+#include "lk/model.h"
+#include "lk/sampler.h"
+#include "lk/tokenizer.h"
+
+#endif

@@ -1,0 +1,65 @@
+/* lk/model.h - a language model loaded from a GGUF file.
+ *
+ * A model is immutable after lk_model_open: any number of threads and contexts may share it.
+ * Weights are mapped from the file, which must not change while the model is open. A model must
+ * outlive its contexts. Supported architectures: see the README; an unknown one is LK_E_UNSUPPORTED
+ * and named. A tensor that is missing or has the wrong shape or format is an error that names it
+ * with the shape found and expected.
+ */
+#ifndef LK_MODEL_H
+#define LK_MODEL_H
+
+#include "lk/base.h"
+#include "lk/gguf.h"
+#include "lk/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lk_model lk_model;
+
+typedef struct lk_model_params {
+    size_t struct_size;
+    const lk_allocator *allocator; /* NULL: the C library's; must outlive the model */
+    lk_progress_fn progress;       /* may be NULL */
+    void *progress_ctx;
+} lk_model_params;
+#define LK_MODEL_PARAMS_INIT ((lk_model_params){sizeof(lk_model_params), NULL, NULL, NULL})
+
+/* On success *out is owned by the caller (lk_model_close). params may be NULL. */
+LK_API lk_status lk_model_open(const char *path, const lk_model_params *params, lk_model **out,
+                               lk_error *err);
+LK_API void lk_model_close(lk_model *model); /* accepts NULL */
+
+typedef struct lk_model_info {
+    size_t struct_size;
+    char arch[32];
+    char name[128];
+    int32_t n_vocab;
+    int32_t n_layers;
+    int32_t n_embd;
+    int32_t n_heads;
+    int32_t n_kv_heads;
+    int32_t head_dim;
+    int32_t n_experts; /* 0: dense */
+    int32_t n_experts_used;
+    int64_t n_ctx_train;
+    uint64_t n_params;
+    uint64_t n_bytes; /* of the files */
+} lk_model_info;
+#define LK_MODEL_INFO_INIT ((lk_model_info){.struct_size = sizeof(lk_model_info)})
+LK_API lk_status lk_model_get_info(const lk_model *model, lk_model_info *info, lk_error *err);
+
+/* Borrowed; live as long as the model. The tokenizer is NULL when the file has none. */
+LK_API const lk_tokenizer *lk_model_tokenizer(const lk_model *model);
+LK_API const lk_gguf *lk_model_gguf(const lk_model *model);
+
+/* The model digest (lk_gguf_digest), computed at the first call. Thread-safe. */
+LK_API lk_status lk_model_digest(lk_model *model, uint32_t n_threads, lk_progress_fn progress,
+                                 void *progress_ctx, uint8_t digest[32], lk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,75 @@
+/* lk/sampler.h - from logits to a token, reproducibly.
+ *
+ * Sampling is part of the numeric definition (docs/numerics.md, section 12): random numbers come
+ * from a counter-based generator keyed by the seed, with counter (position, choice, draw), so that
+ * a resumed or replayed run draws the same. There is no hidden random state; the only state is the
+ * history of tokens that the penalties look at.
+ *
+ * Order of the chain: logit bias; repetition, presence and frequency penalties; top-k; typical;
+ * top-p; min-p; temperature; draw. Temperature <= 0 is greedy: the largest logit after bias and
+ * penalties, lowest id on a tie.
+ */
+#ifndef LK_SAMPLER_H
+#define LK_SAMPLER_H
+
+#include "lk/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lk_sampler lk_sampler;
+
+typedef struct lk_logit_bias {
+    int32_t token;
+    float bias; /* -INFINITY bans the token */
+} lk_logit_bias;
+
+typedef struct lk_sampler_params {
+    size_t struct_size;
+    const lk_allocator *allocator;
+    uint64_t seed;
+    uint32_t
+        choice; /* index of the choice among n of one request: other numbers with the same seed */
+    float temperature;
+    int32_t top_k;           /* 0: off */
+    float top_p;             /* 1: off */
+    float min_p;             /* 0: off */
+    float typical_p;         /* 1: off */
+    float repeat_penalty;    /* 1: off; divides positive logits, multiplies negative ones */
+    float presence_penalty;  /* 0: off */
+    float frequency_penalty; /* 0: off */
+    int32_t penalty_last_n;  /* tokens of history that count; -1: all, 0: none */
+    int32_t n_logit_bias;
+    const lk_logit_bias *logit_bias; /* copied */
+} lk_sampler_params;
+/* temperature 0.8, top-k 40, top-p 0.95, min-p 0.05, the rest off, penalty_last_n 64, seed 0. */
+#define LK_SAMPLER_PARAMS_INIT                                                                     \
+    ((lk_sampler_params){sizeof(lk_sampler_params), NULL, 0, 0, 0.8f, 40, 0.95f, 0.05f, 1.0f,      \
+                         1.0f, 0.0f, 0.0f, 64, 0, NULL})
+
+/* LK_E_ARG names the parameter that is out of range (NaN included). */
+LK_API lk_status lk_sampler_create(const lk_sampler_params *params, int32_t n_vocab,
+                                   lk_sampler **out, lk_error *err);
+LK_API void lk_sampler_destroy(lk_sampler *sampler); /* accepts NULL */
+
+typedef struct lk_sample {
+    int32_t token;
+    float probability; /* among the candidates that were left, after temperature; 1 when greedy */
+    int32_t n_candidates;
+    uint32_t reserved;
+} lk_sample;
+
+/* Chooses the token that follows position `pos` (the position of the row that gave `logits`). The
+ * logits are not changed. All must be finite (LK_E_NONFINITE otherwise); LK_E_ARG when the bias
+ * bans every token. */
+LK_API lk_status lk_sampler_sample(lk_sampler *sampler, const float *logits, int64_t pos,
+                                   lk_sample *sample, lk_error *err);
+/* Adds a token (of the prompt or sampled) to the history that penalties look at. */
+LK_API lk_status lk_sampler_accept(lk_sampler *sampler, int32_t token, lk_error *err);
+LK_API void lk_sampler_reset(lk_sampler *sampler); /* forgets the history */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

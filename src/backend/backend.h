@@ -1,0 +1,82 @@
+/* backend.h - what a backend is: it owns KV pages and scratch memory for one context and executes a
+ * graph over the rows of one step. It knows no sequence: pages and positions are given by the
+ * engine.
+ *
+ * Every backend gives the bits of docs/numerics.md. A backend is a folder here plus one line in
+ * backends.def. */
+#ifndef LK_BACKEND_BACKEND_H
+#define LK_BACKEND_BACKEND_H
+
+#include "graph/graph.h"
+
+/* One row of a step. */
+typedef struct lk_step_row {
+    int32_t token;
+    uint32_t i_run; /* index into lk_step.runs */
+    int64_t pos;
+    int32_t i_out; /* row of the logits output, -1: not wanted */
+    /* Out: first non-finite value. op LK_NODE_COUNT: clean. */
+    int32_t bad_layer;
+    lk_node_kind bad_op;
+} lk_step_row;
+
+/* Consecutive rows of one sequence, positions ascending by one: rows [first, first + n). */
+typedef struct lk_step_run {
+    uint32_t first;
+    uint32_t n;
+    const uint32_t *pages; /* the sequence's page table: page of positions 64c .. 64c+63 at [c] */
+} lk_step_run;
+
+typedef struct lk_step {
+    lk_step_row *rows;
+    uint32_t n_rows; /* <= max_rows */
+    const lk_step_run *runs;
+    uint32_t n_runs;
+    uint32_t
+        n_out;     /* rows with i_out >= 0; their i_out are 0 .. n_out-1 in the order of the rows */
+    float *logits; /* [n_out, n_vocab] */
+} lk_step;
+
+typedef struct lk_backend_params {
+    const lk_allocator *allocator;
+    uint32_t n_threads;
+    uint32_t isa_mask;
+    uint32_t max_rows;
+    uint32_t max_out; /* rows with logits in one step, <= max_rows */
+    uint32_t n_pages;
+    lk_kv_format k_format;
+    lk_kv_format v_format;
+    bool f32_activations;
+} lk_backend_params;
+
+/* As in lk_context_stats. */
+typedef struct lk_backend_stats {
+    uint64_t kernel_rows[6];
+    uint64_t mixed_calls[6];
+    uint32_t isa;
+    uint32_t n_threads;
+} lk_backend_stats;
+
+typedef struct lk_backend lk_backend;
+
+typedef struct lk_backend_ops {
+    const char *name;
+    lk_status (*create)(const lk_graph *graph, const lk_backend_params *params, lk_backend **out,
+                        lk_error *err);
+    void (*destroy)(lk_backend *backend);
+    /* Computes a step. Non-finite values are reported per row, not by the status. */
+    lk_status (*step)(lk_backend *backend, lk_step *step, lk_error *err);
+    /* KV pages. A page holds LK_CHUNK positions of all layers: page_bytes bytes. */
+    size_t (*page_bytes)(const lk_backend *backend);
+    lk_status (*page_copy)(lk_backend *backend, uint32_t dst, uint32_t src, lk_error *err);
+    lk_status (*page_fill)(lk_backend *backend, uint32_t page, uint8_t byte, lk_error *err);
+    lk_status (*page_read)(lk_backend *backend, uint32_t page, void *out, lk_error *err);
+    lk_status (*page_write)(lk_backend *backend, uint32_t page, const void *in, lk_error *err);
+    void (*get_stats)(const lk_backend *backend, lk_backend_stats *stats);
+} lk_backend_ops;
+
+#define LK_BACKEND(name) extern const lk_backend_ops lk_backend_##name;
+#include "backend/backends.def"
+#undef LK_BACKEND
+
+#endif

@@ -1,0 +1,146 @@
+/* graph.h - what a model computes, as a list of operators over named activation values. Built once
+ * when a model is loaded (src/model/arch), executed for every step by a backend. Knows no kernel
+ * and no sequence.
+ *
+ * A value is [rows, width] of binary32. Rows are those of a step (LK_ROWS_ALL) or, after
+ * lk_graph_select_out, only those that want logits (LK_ROWS_OUT). Builder calls check shapes and
+ * formats and report the tensor's name; after a failed call the graph only remembers the first
+ * error, so that an architecture reads without checks and asks lk_graph_finish once. */
+#ifndef LK_GRAPH_GRAPH_H
+#define LK_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+
+#include "lk/base.h"
+#include "ops/ops.h"
+#include "ops/rope.h"
+#include "quant/format.h"
+
+/* A weight: borrowed pointers into the mapped file. Dimensions fastest first, 1 beyond n_dims. */
+typedef struct lk_weight {
+    const char *name;
+    const lk_format *format;
+    const uint8_t *data;
+    uint32_t n_dims;
+    uint64_t ne[4];
+    size_t row_bytes; /* bytes of ne[0] elements */
+} lk_weight;
+
+typedef int32_t lk_value; /* index into lk_graph.values; -1 after an error */
+
+typedef enum lk_row_space { LK_ROWS_ALL, LK_ROWS_OUT } lk_row_space;
+
+/* Operators of the graph: LK_NODE(NAME, text). The text names the operator in errors. */
+typedef enum lk_node_kind {
+#define LK_NODE(NAME, text) LK_NODE_##NAME,
+#include "graph/nodes.def"
+#undef LK_NODE
+    LK_NODE_COUNT
+} lk_node_kind;
+const char *lk_node_name(lk_node_kind kind);
+
+typedef struct lk_value_info {
+    uint32_t width;
+    lk_row_space space;
+    int32_t first_node; /* where it is written */
+    int32_t last_node;  /* last use */
+    size_t offset; /* memory plan: floats from the start of the arena, per row: offset * n_rows */
+} lk_value_info;
+
+enum { LK_NODE_MAX_INPUTS = 3 };
+
+typedef struct lk_node {
+    lk_node_kind kind;
+    int32_t layer; /* -1 outside the layers */
+    lk_value in[LK_NODE_MAX_INPUTS];
+    lk_value out;
+    const lk_weight *w; /* matrix, norm or bias weight; experts: 3-dimensional */
+    union {
+        struct {
+            float eps;
+            uint32_t group; /* elements per norm: the width, or head_dim for a norm per head */
+        } norm;
+        struct {
+            uint32_t n_heads;
+            uint32_t head_dim;
+            uint32_t i_rope; /* index into lk_graph.ropes */
+        } rope;
+        struct {
+            uint32_t n_heads;
+            uint32_t n_kv_heads;
+            uint32_t head_dim;
+            float scale;
+            uint32_t i_kv; /* index of the KV layer */
+        } attn;            /* ATTENTION: in = q, k, v; stores k and v, then attends */
+        struct {
+            const lk_weight *gate; /* [width, n_ff, n_experts] */
+            const lk_weight *up;
+            const lk_weight *down; /* [n_ff, width, n_experts] */
+            uint32_t n_experts;
+            uint32_t n_used;
+            uint32_t n_ff;
+            bool normalise;
+        } moe; /* MOE: in[0] = x, in[1] = router logits */
+    } p;
+} lk_node;
+
+typedef struct lk_rope_table {
+    lk_rope_params params;
+    lk_rope_order order;
+    uint32_t n_rot;
+    /* frequencies, computed once at lk_graph_add_rope */
+    double inv[LK_MAX_HEAD_DIM / 2];
+    double magnitude;
+} lk_rope_table;
+
+typedef struct lk_kv_layer {
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+} lk_kv_layer;
+
+typedef struct lk_graph {
+    const lk_allocator *allocator;
+    lk_node *nodes;
+    uint32_t n_nodes, cap_nodes;
+    lk_value_info *values;
+    uint32_t n_values, cap_values;
+    lk_rope_table *ropes;
+    uint32_t n_ropes, cap_ropes;
+    lk_kv_layer *kv_layers;
+    uint32_t n_kv_layers, cap_kv_layers;
+    int32_t layer; /* given to the nodes that are added now */
+    uint32_t n_vocab;
+    lk_value logits;     /* LK_ROWS_OUT, width n_vocab */
+    size_t arena_floats; /* memory plan: floats per row over all values */
+    uint32_t max_width;  /* widest input of a matrix product: quantiser scratch */
+    lk_status status;    /* first error of the builder */
+    lk_error error;
+} lk_graph;
+
+void lk_graph_init(lk_graph *graph, const lk_allocator *allocator);
+void lk_graph_deinit(lk_graph *graph);
+void lk_graph_set_layer(lk_graph *graph, int32_t layer);
+
+lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table);
+lk_value lk_graph_rms_norm(lk_graph *graph, lk_value x, const lk_weight *w, float eps,
+                           uint32_t group);
+lk_value lk_graph_matmul(lk_graph *graph, lk_value x, const lk_weight *w);
+/* b may be NULL: returns x then (an optional bias). */
+lk_value lk_graph_bias(lk_graph *graph, lk_value x, const lk_weight *b);
+lk_value lk_graph_add(lk_graph *graph, lk_value a, lk_value b);
+lk_value lk_graph_silu_mul(lk_graph *graph, lk_value gate, lk_value up);
+/* Returns the index for lk_graph_rope. */
+uint32_t lk_graph_add_rope(lk_graph *graph, const lk_rope_params *params, lk_rope_order order,
+                           uint32_t n_rot);
+lk_value lk_graph_rope(lk_graph *graph, lk_value x, uint32_t n_heads, uint32_t head_dim,
+                       uint32_t i_rope);
+lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v, uint32_t n_heads,
+                            uint32_t n_kv_heads, uint32_t head_dim, float scale);
+lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_weight *gate,
+                      const lk_weight *up, const lk_weight *down, uint32_t n_used, bool normalise);
+/* From here on only the rows that want logits. */
+lk_value lk_graph_select_out(lk_graph *graph, lk_value x);
+/* Marks the logits, plans memory; returns the first error of all. */
+lk_status lk_graph_finish(lk_graph *graph, lk_value logits, lk_error *err);
+
+#endif
