@@ -1,0 +1,60 @@
+/* cpu_detect.c - which instruction sets the processor and the operating system offer.
+ * It asks CPUID for the instructions and XGETBV for the registers that the system saves; it knows
+ * nothing about kernels. Invariant: a set is reported only when every instruction that the files of
+ * that name are compiled with is there. */
+#include "backend/cpu/kernels.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Bits of CPUID leaf 1 ECX, leaf 7 EBX and ECX, and of XCR0. */
+enum {
+    ECX1_FMA = 1u << 12,
+    ECX1_OSXSAVE = 1u << 27,
+    ECX1_AVX = 1u << 28,
+    ECX1_F16C = 1u << 29,
+    EBX7_AVX2 = 1u << 5,
+    EBX7_AVX512F = 1u << 16,
+    EBX7_AVX512DQ = 1u << 17,
+    EBX7_AVX512BW = 1u << 30,
+    ECX7_AVX512VNNI = 1u << 11,
+    XCR0_YMM = 0x06, /* XMM and upper halves of YMM */
+    XCR0_ZMM = 0xe6  /* and mask registers, upper halves of ZMM, ZMM16 .. ZMM31 */
+};
+static const uint32_t ebx7_avx512vl = 1u << 31; /* no int holds it */
+
+static uint32_t saved_registers(void) {
+    uint32_t low = 0;
+    uint32_t high = 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+uint32_t lk_cpu_detect(void) {
+    uint32_t eax = 0;
+    uint32_t ebx = 0;
+    uint32_t ecx = 0;
+    uint32_t edx = 0;
+    const uint32_t need1 = ECX1_FMA | ECX1_OSXSAVE | ECX1_AVX | ECX1_F16C;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & need1) != need1) {
+        return 0;
+    }
+    const uint32_t xcr0 = saved_registers();
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (ebx & EBX7_AVX2) == 0 ||
+        (xcr0 & XCR0_YMM) != XCR0_YMM) {
+        return 0;
+    }
+    const uint32_t need7 = EBX7_AVX512F | EBX7_AVX512DQ | EBX7_AVX512BW | ebx7_avx512vl;
+    if ((ebx & need7) != need7 || (ecx & ECX7_AVX512VNNI) == 0 || (xcr0 & XCR0_ZMM) != XCR0_ZMM) {
+        return LK_ISA_AVX2;
+    }
+    return LK_ISA_AVX2 | LK_ISA_AVX512;
+}
+
+#else
+
+uint32_t lk_cpu_detect(void) {
+    return 0;
+}
+
+#endif
