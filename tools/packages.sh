@@ -4,10 +4,10 @@
 #   sh tools/packages.sh run     what `make run` and `make install` need
 #   sh tools/packages.sh test    the same and what `make test` needs
 #
-# Every need is probed for itself (a program, a pkg-config module, a link that works), so nothing is
-# asked of the package manager, and no network is used, when everything is there. What is missing is
-# installed with apt-get where that exists (Debian 12 and 13, Ubuntu 24.04), as root or through sudo;
-# elsewhere, or with LK_NO_INSTALL=1, it is listed and the exit status is 1.
+# Every need is probed for itself (a program, a pkg-config module, a link that works), so nothing
+# is asked of the package manager, and no network is used, when everything is there. What is missing
+# is installed with apt-get where that exists (Debian 12 and 13, Ubuntu 24.04), as root or through
+# sudo; elsewhere, or with LK_NO_INSTALL=1, it is listed and the exit status is 1.
 set -u
 
 list=${1:-run}
@@ -75,7 +75,8 @@ resolve() {
         if [ "$package" = @clang-rt ]; then
             package=libclang-rt-dev
             if command -v apt-cache >/dev/null && ! apt-cache show "$package" >/dev/null 2>&1; then
-                version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*clang-\([0-9]*\)$/\1/p' | head -n 1)
+                version=$(apt-cache depends clang 2>/dev/null |
+                    sed -n 's/.*clang-\([0-9]*\)$/\1/p' | head -n 1)
                 [ -n "$version" ] && package=libclang-rt-$version-dev
             fi
         fi

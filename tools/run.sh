@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh - the main job, from a fresh clone to text: installs what is missing, builds, writes a story
-# with the model that the repository ships, and then shows that sequences do not influence one another.
-# Change the model, the prompt or the settings through the variables below.
+# run.sh - the main job, from a fresh clone to text: installs what is missing, builds, writes a
+# story with the model that the repository ships, and then shows that sequences do not influence one
+# another. Change the model, the prompt or the settings through the variables below.
 set -eu
 cd "$(dirname "$0")/.."
 

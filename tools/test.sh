@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# test.sh - every rung, over every preset that can see something of its own in it. All of them run,
-# also after a failure; the exit status is 1 when anything failed.
+# test.sh - every rung, over every preset that can see something of its own in it. All of them
+# run, also after a failure; the exit status is 1 when anything failed.
 #
-# Which tests run under which preset goes by ctest labels (a test's label is its rung). How long they
-# take goes by a variable that every test reads: LK_SHORT=1 very short, unset bounded, LK_FULL=1 long.
+# Which tests run under which preset goes by ctest labels (a test's label is its rung). How long
+# they take goes by a variable that every test reads: LK_SHORT=1 very short, unset bounded,
+# LK_FULL=1 long.
 #
-#   test.sh             everything
-#   test.sh NAME...     only these steps (format release dev-clang asan tsan debug cross-aarch64 fuzz lint)
+#   test.sh           everything
+#   test.sh STEP...   only these: format release dev-clang asan tsan debug cross-aarch64 lint
 #
 # With CI set nothing is skipped: a missing tool fails its step. Elsewhere the reason is printed.
 set -uo pipefail
@@ -62,7 +63,8 @@ needs() {
     done
 }
 
-# command_step STEP COMMAND...: one command, one verdict; status 77 is a skip, its last line the reason.
+# command_step STEP COMMAND...: one command, one verdict; status 77 is a skip, its last line the
+# reason.
 command_step() {
     local step=$1 start=$SECONDS status=0
     shift
@@ -122,8 +124,8 @@ preset_step() {
     build_seconds=$((SECONDS - start))
     echo "== $preset: test ($build_seconds s to build)"
     rm -f "$logs/$preset.xml"
-    env "$@" ctest --preset "$preset" -j "$jobs" --timeout "$limit_s" -L "^($labels)\$" --output-junit \
-        "$PWD/$logs/$preset.xml" 2>&1 | tee "$logs/$preset.ctest.log" || status=$?
+    env "$@" ctest --preset "$preset" -j "$jobs" --timeout "$limit_s" -L "^($labels)\$" \
+        --output-junit "$PWD/$logs/$preset.xml" 2>&1 | tee "$logs/$preset.ctest.log" || status=$?
     if [ -f "$logs/$preset.xml" ]; then
         count_junit "$preset" "$logs/$preset.xml"
     fi
