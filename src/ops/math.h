@@ -1,0 +1,58 @@
+/* math.h - the elementary functions of the numeric definition (docs/numerics.md, section 7).
+ *
+ * Made of IEEE add, subtract, multiply, divide and integer operations only, each rounded once, so
+ * that every machine and vector width gives the same bits; no libm function takes part. lk_expf is
+ * the pattern that kernels follow lane by lane. The binary64 functions run on the host, for tables
+ * and for the sampler.
+ *
+ * Error bounds: measured by tests/unit/test_math.c against independent values. */
+#ifndef LK_OPS_MATH_H
+#define LK_OPS_MATH_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+/* e^x in binary32: at most 1.0 ulp from the true value for -87 <= x <= 88.37; +0 below, +inf above,
+ * NaN for NaN. exp(0) is 1. The steps, for vector lanes:
+ *
+ *     t = x * LOG2E;  t = t + MAGIC            n in the low bits of t, to nearest even
+ *     n = t - MAGIC
+ *     r = x - n * LN2_HI                       product exact (9 and 7 bits), difference exact
+ *     r = r - n * LN2_LO                       unfused
+ *     y = C4;  y = y * r + C3;  y = y * r + C2;  y = y * r + C1;  y = y * r + C0    unfused
+ *     y = y * (r * r);  y = y + r;  y = y + 1
+ *     y = y * 2^n                              2^n from bits(t) << 23 + bits(1); product exact
+ *     x < -87: +0;  x > 88.37: +inf */
+#define LK_EXPF_MIN (-87.0f)
+#define LK_EXPF_MAX 88.37f
+#define LK_EXPF_LOG2E 0x1.715476p+0f
+#define LK_EXPF_MAGIC 0x1.8p+23f
+#define LK_EXPF_LN2_HI 0x1.63p-1f
+#define LK_EXPF_LN2_LO (-0x1.bd0106p-13f)
+#define LK_EXPF_C0 0.5f
+#define LK_EXPF_C1 0x1.555466p-3f
+#define LK_EXPF_C2 0x1.5552fep-5f
+#define LK_EXPF_C3 0x1.12585cp-7f
+#define LK_EXPF_C4 0x1.6ffd3ep-10f
+
+static inline float lk_expf(float x) {
+    float t = x * LK_EXPF_LOG2E;
+    t = t + LK_EXPF_MAGIC;
+    const float n = t - LK_EXPF_MAGIC;
+    float r = x - n * LK_EXPF_LN2_HI;
+    r = r - n * LK_EXPF_LN2_LO;
+    float y = LK_EXPF_C4;
+    y = y * r + LK_EXPF_C3;
+    y = y * r + LK_EXPF_C2;
+    y = y * r + LK_EXPF_C1;
+    y = y * r + LK_EXPF_C0;
+    y = y * (r * r);
+    y = y + r;
+    y = y + 1.0f;
+    y = y * lk_f32_from_bits((lk_f32_bits(t) << 23) + 0x3f800000u);
+    y = x < LK_EXPF_MIN ? 0.0f : y;
+    return x > LK_EXPF_MAX ? lk_f32_from_bits(0x7f800000u) : y;
+}
+
+#endif
