@@ -70,7 +70,10 @@ typedef struct lk_backend_ops {
     size_t (*page_bytes)(const lk_backend *backend);
     lk_status (*page_copy)(lk_backend *backend, uint32_t dst, uint32_t src, lk_error *err);
     lk_status (*page_fill)(lk_backend *backend, uint32_t page, uint8_t byte, lk_error *err);
-    lk_status (*page_read)(lk_backend *backend, uint32_t page, void *out, lk_error *err);
+    /* The page as bytes for a state file. Positions from n_positions on (which nobody of this
+     * sequence wrote: they can hold another sequence's past) come out as zero. */
+    lk_status (*page_read)(lk_backend *backend, uint32_t page, uint32_t n_positions, void *out,
+                           lk_error *err);
     lk_status (*page_write)(lk_backend *backend, uint32_t page, const void *in, lk_error *err);
     void (*get_stats)(const lk_backend *backend, lk_backend_stats *stats);
 } lk_backend_ops;
