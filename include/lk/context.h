@@ -38,11 +38,12 @@ typedef struct lk_context_params {
     const lk_allocator *allocator; /* NULL: the C library's */
     uint32_t n_threads;            /* 0: one per processor */
     uint32_t isa_mask;             /* LK_CPU_ALL */
-    int64_t kv_positions; /* capacity over all sequences, rounded up to whole pages of 64 per
-                             sequence; 0: the model's training context */
+    int64_t kv_positions; /* capacity over all sequences, however it is split among them (pages of
+                             64 positions are added for the rounding); 0: the model's training
+                             context */
     int32_t n_sequences;  /* sequence ids are 0 .. n_sequences-1; at most LK_MAX_SEQUENCES */
     int32_t max_rows;     /* rows computed at once; longer calls are cut; 1 .. LK_MAX_ROWS */
-    int32_t max_logits;   /* rows of one call that may want logits */
+    int32_t max_logits;   /* rows of one call that may want logits; 1 .. LK_MAX_LOGITS */
     lk_kv_type k_type;
     lk_kv_type v_type;
     uint32_t flags;
@@ -50,6 +51,8 @@ typedef struct lk_context_params {
 } lk_context_params;
 #define LK_MAX_SEQUENCES 4096
 #define LK_MAX_ROWS 4096
+#define LK_MAX_LOGITS 65536
+#define LK_MAX_POSITIONS ((int64_t)1 << 31) /* of one sequence */
 /* kv_positions 0, 1 sequence, 512 rows at once, 512 rows with logits, f16 keys and values. */
 #define LK_CONTEXT_PARAMS_INIT                                                                     \
     ((lk_context_params){sizeof(lk_context_params), NULL, 0, LK_CPU_ALL, 0, 1, 512, 512,           \
@@ -73,13 +76,13 @@ typedef struct lk_row {
 
 /* What became of a row. */
 typedef struct lk_row_status {
-    lk_status status; /* LK_OK: committed. LK_E_NONFINITE: this row or an earlier one of its
-                         sequence failed */
+    lk_status status; /* LK_OK: committed. LK_E_NONFINITE: this row or another one of its sequence
+                         in this call failed, and all of them are undone */
     int32_t layer;    /* first non-finite value: layer (-1: before or after the layers) ... */
     char op[24];      /* ... and operator; "" when the row itself is clean */
 } lk_row_status;
 
-/* Computes n_rows rows in the order given. Rows of one sequence must have contiguous positions;
+/* Computes n_rows rows, any number. Rows of one sequence must have contiguous positions;
  * rows of different sequences may be mixed freely. row_status, when not NULL, has n_rows entries
  * and is filled when LK_OK or LK_E_ROWS is returned.
  *
@@ -111,16 +114,19 @@ LK_API lk_status lk_sequence_fork(lk_context *context, int32_t src, int32_t dst,
                                   lk_error *err);
 
 /* Saves one sequence (tokens and KV pages with a checksum each) to a file: written beside it,
- * synced and renamed. Loading checks everything before anything changes: another model, numerics
- * version or KV type is LK_E_MISMATCH, damage is LK_E_FORMAT; the context is then as before. */
+ * synced and renamed. Loading checks everything before the sequence changes: another model,
+ * numerics version or KV type is LK_E_MISMATCH, damage is LK_E_FORMAT, and LK_E_FULL when there are
+ * not enough free pages for the new content beside the old one (clear the sequence first); the
+ * context is then as before. A success replaces the content of the sequence. */
 LK_API lk_status lk_sequence_save(lk_context *context, int32_t seq, const char *path,
                                   lk_error *err);
 LK_API lk_status lk_sequence_load(lk_context *context, int32_t seq, const char *path,
                                   lk_error *err);
 
-/* Asks a decode that runs on another thread to stop between micro-batches: it then returns
- * LK_E_CANCELLED and commits nothing. Callable from any thread and from a signal handler. Ends with
- * the next decode. */
+/* Asks decode to stop: a running one stops before its next micro-batch (max_rows rows), returns
+ * LK_E_CANCELLED and commits nothing. A request that comes after the last micro-batch has begun, or
+ * while none is running, stops the next call of decode instead; the call that returns
+ * LK_E_CANCELLED ends the request. Callable from any thread and from a signal handler. */
 LK_API void lk_context_cancel(lk_context *context);
 
 /* Counters since creation, to see that work was shared. Index of `kernel_rows`: kernel calls of the
@@ -138,6 +144,7 @@ typedef struct lk_context_stats {
     uint32_t isa;          /* instruction sets in use */
     uint32_t n_threads;
 } lk_context_stats;
+#define LK_CONTEXT_STATS_INIT ((lk_context_stats){.struct_size = sizeof(lk_context_stats)})
 LK_API lk_status lk_context_get_stats(lk_context *context, lk_context_stats *stats, lk_error *err);
 
 /* Digest of a row of logits: the first 16 bytes of SHA-256 over n little-endian binary32 values. */

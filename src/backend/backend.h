@@ -20,7 +20,8 @@ typedef struct lk_step_row {
     lk_node_kind bad_op;
 } lk_step_row;
 
-/* Consecutive rows of one sequence, positions ascending by one: rows [first, first + n). */
+/* Consecutive rows of one sequence, positions ascending by one: rows [first, first + n). The runs
+ * cover all rows of the step, in order, and no two are of the same sequence. */
 typedef struct lk_step_run {
     uint32_t first;
     uint32_t n;
@@ -64,14 +65,17 @@ typedef struct lk_backend_ops {
     lk_status (*create)(const lk_graph *graph, const lk_backend_params *params, lk_backend **out,
                         lk_error *err);
     void (*destroy)(lk_backend *backend);
-    /* Computes a step. Non-finite values are reported per row, not by the status. */
+    /* Computes a step. Non-finite values, those of the logits included, are reported per row, not
+     * by the status; the logits of such a row mean nothing. */
     lk_status (*step)(lk_backend *backend, lk_step *step, lk_error *err);
-    /* KV pages. A page holds LK_CHUNK positions of all layers: page_bytes bytes. */
+    /* KV pages. A page holds LK_CHUNK positions of all layers: page_bytes bytes. The form that
+     * page_read and page_write exchange, in which state files keep it, is the same for all
+     * backends: for each KV layer the key blocks of its heads, then the value blocks of its heads,
+     * each as lk_kv_block_bytes says, nothing between. page_read takes the first n_positions
+     * positions and writes zero for everything that belongs to later ones. */
     size_t (*page_bytes)(const lk_backend *backend);
     lk_status (*page_copy)(lk_backend *backend, uint32_t dst, uint32_t src, lk_error *err);
     lk_status (*page_fill)(lk_backend *backend, uint32_t page, uint8_t byte, lk_error *err);
-    /* The page as bytes for a state file. Positions from n_positions on (which nobody of this
-     * sequence wrote: they can hold another sequence's past) come out as zero. */
     lk_status (*page_read)(lk_backend *backend, uint32_t page, uint32_t n_positions, void *out,
                            lk_error *err);
     lk_status (*page_write)(lk_backend *backend, uint32_t page, const void *in, lk_error *err);
