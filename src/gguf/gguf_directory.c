@@ -30,6 +30,27 @@ static uint64_t utf8_sequence(const uint8_t *s, uint64_t n) {
     return length;
 }
 
+/* Index of the first byte that a name may not hold, n when there is none. */
+static uint64_t first_bad_byte(const char *name, uint64_t n) {
+    const uint8_t *s = (const uint8_t *)name;
+    uint64_t i = 0;
+    while (i < n) {
+        const uint64_t length = utf8_sequence(s + i, n - i);
+        const bool is_control =
+            s[i] < 0x20 || s[i] == 0x7f || (length == 2 && s[i] == 0xc2 && s[i + 1] < 0xa0);
+        if (length == 0 || is_control) {
+            break;
+        }
+        i += length;
+    }
+    return i;
+}
+
+bool lk_gguf_name_is_valid(const char *name) {
+    const uint64_t n = strlen(name);
+    return n >= 1 && n <= LK_GGUF_MAX_NAME_BYTES && first_bad_byte(name, n) == n;
+}
+
 static lk_status check_name(const lk_gguf_cursor *c, const char *name, uint64_t n, uint64_t offset,
                             uint64_t i_tensor) {
     if (n == 0) {
@@ -41,16 +62,12 @@ static lk_status check_name(const lk_gguf_cursor *c, const char *name, uint64_t 
             c, LK_E_LIMIT, offset, "", "the name of tensor %llu has %llu bytes, the limit is %d",
             (unsigned long long)i_tensor, (unsigned long long)n, LK_GGUF_MAX_NAME_BYTES);
     }
-    const uint8_t *s = (const uint8_t *)name;
-    for (uint64_t i = 0; i < n;) {
-        const uint64_t length = utf8_sequence(s + i, n - i);
-        if (length == 0 || s[i] < 0x20 || s[i] == 0x7f) {
-            return lk_gguf_fail_at(c, LK_E_FORMAT, offset + 8 + i, "",
-                                   "the name of tensor %llu holds the byte %02x, expected UTF-8 "
-                                   "without control characters",
-                                   (unsigned long long)i_tensor, s[i]);
-        }
-        i += length;
+    const uint64_t bad = first_bad_byte(name, n);
+    if (bad < n) {
+        return lk_gguf_fail_at(c, LK_E_FORMAT, offset + 8 + bad, "",
+                               "the name of tensor %llu holds the byte %02x, expected UTF-8 "
+                               "without control characters",
+                               (unsigned long long)i_tensor, (uint8_t)name[bad]);
     }
     return LK_OK;
 }

@@ -129,6 +129,8 @@ lk_status lk_gguf_read_meta(lk_gguf_cursor *c);
 const lk_gguf_entry *lk_gguf_part_find(const lk_gguf_part *part, const char *key);
 uint32_t lk_gguf_type_bytes(lk_gguf_type type); /* of a scalar; 0 for strings, arrays, unknown */
 lk_status lk_gguf_read_tensors(lk_gguf_cursor *c);
+/* 1 to LK_GGUF_MAX_NAME_BYTES bytes of UTF-8 without control characters. */
+bool lk_gguf_name_is_valid(const char *name);
 /* After all parts: names sorted and unique. */
 lk_status lk_gguf_index_tensors(lk_gguf *gguf, lk_error *err);
 
