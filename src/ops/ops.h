@@ -7,7 +7,8 @@
  *
  * Common rules: pointers need no alignment beyond their element type; outputs never overlap inputs
  * unless an operator says so; `flag` is set to nonzero when a non-finite value is met (never
- * cleared). Everything is called in the floating-point mode of base/fpenv.h. Nothing allocates. */
+ * cleared); what a flagged call writes is in range but otherwise open. Everything is called in the
+ * floating-point mode of base/fpenv.h. Nothing allocates. */
 #ifndef LK_OPS_OPS_H
 #define LK_OPS_OPS_H
 
@@ -84,7 +85,8 @@ typedef void lk_kv_store_fn(lk_kv_format format, const float *x, size_t head_dim
 /* Attention (section 10) of n_queries query heads that share one sequence, layer and kv head: the
  * heads of a group, several rows of a prompt, or both. Chunk c of the keys is k_blocks[c], of the
  * values v_blocks[c] (each as lk_kv_block_bytes says). Query i sees keys 0 .. n_keys[i]-1 (n_keys
- * >= 1). */
+ * >= 1); what lies beyond is not used in any sum. Flags: a query that is not finite (also after its
+ * rounding), a score that is not finite. Values are finite: kv_store saw to that. */
 typedef struct lk_attn_args {
     lk_kv_format k_format;
     lk_kv_format v_format;
@@ -100,7 +102,8 @@ typedef struct lk_attn_args {
 } lk_attn_args;
 typedef void lk_attention_fn(const lk_attn_args *args);
 
-/* Router of experts (section 11): n_experts logits -> ids ascending [n_used] and their weights. */
+/* Router of experts (section 11): n_experts logits -> ids ascending [n_used] and their weights. A
+ * logit that is not finite flags; the ids are then distinct and in range, the weights 0. */
 typedef void lk_route_fn(const float *logits, size_t n_experts, size_t n_used, int normalise,
                          int32_t *ids, float *weights, uint32_t *flag);
 

@@ -1,0 +1,182 @@
+/* attention_ref.c - attention over chunks of 64 keys (section 10): the definition, one query at a
+ * time. Keys from n_keys on are never read. */
+#include <string.h>
+
+#include "ops/math.h"
+#include "ops/ops.h"
+#include "ops/twin.h"
+
+enum { MAX_GROUPS = LK_MAX_HEAD_DIM / LK_KV_GROUP };
+
+/* A query as its keys need it: as it is, rounded, or quantised. */
+typedef struct attn_query {
+    size_t head_dim;
+    size_t n_groups;
+    float x[LK_MAX_HEAD_DIM];
+    int8_t q[LK_MAX_HEAD_DIM];
+    float d[MAX_GROUPS];
+} attn_query;
+
+static size_t group_end(size_t k, size_t head_dim) {
+    return head_dim - k < LK_KV_GROUP ? head_dim : k + LK_KV_GROUP;
+}
+
+static void prepare_query(attn_query *query, const float *x, size_t head_dim, lk_kv_format format,
+                          uint32_t *flag) {
+    query->head_dim = head_dim;
+    query->n_groups = (head_dim + LK_KV_GROUP - 1) / LK_KV_GROUP;
+    switch (format) {
+    case LK_KV_FORMAT_F32:
+        memcpy(query->x, x, head_dim * sizeof(float));
+        break;
+    case LK_KV_FORMAT_F16:
+        lk_act_round_ref(x, head_dim, LK_ROUND_13, query->x, flag);
+        break;
+    case LK_KV_FORMAT_Q8_0:
+        for (size_t k = 0; k < head_dim; k += LK_KV_GROUP) {
+            if (!lk_quantize_group(x + k, group_end(k, head_dim) - k, query->q + k,
+                                   &query->d[k / LK_KV_GROUP])) {
+                *flag = 1;
+            }
+        }
+        break;
+    }
+}
+
+static float load_f32(const uint8_t *p) {
+    float x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static float load_f16(const uint8_t *p) {
+    uint16_t h;
+    memcpy(&h, p, sizeof h);
+    return lk_f16_to_f32(h);
+}
+
+static float score_q8_0(const attn_query *query, const uint8_t *block, size_t j) {
+    const size_t head_dim = query->head_dim;
+    const int8_t *const key = (const int8_t *)block + j * head_dim;
+    const uint8_t *const scales = block + LK_CHUNK * head_dim + j * query->n_groups * sizeof(float);
+    float acc = 0.0f;
+    for (size_t g = 0; g < query->n_groups; g++) {
+        int32_t sum = 0;
+        for (size_t k = g * LK_KV_GROUP; k < group_end(g * LK_KV_GROUP, head_dim); k++) {
+            sum += key[k] * query->q[k];
+        }
+        acc = acc + (load_f32(scales + g * sizeof(float)) * query->d[g]) * (float)sum;
+    }
+    return acc;
+}
+
+/* The product of the query with key j of the block, before the scale. */
+static float score(const attn_query *query, lk_kv_format format, const uint8_t *block, size_t j) {
+    const size_t head_dim = query->head_dim;
+    float p[LK_SUM_LANES] = {0.0f};
+    switch (format) {
+    case LK_KV_FORMAT_F32:
+        for (size_t k = 0; k < head_dim; k++) {
+            const float key = load_f32(block + (j * head_dim + k) * sizeof(float));
+            p[k % LK_SUM_LANES] = p[k % LK_SUM_LANES] + query->x[k] * key;
+        }
+        break;
+    case LK_KV_FORMAT_F16:
+        for (size_t k = 0; k < head_dim; k++) {
+            const float key = load_f16(block + (j * head_dim + k) * sizeof(uint16_t));
+            p[k % LK_SUM_LANES] = p[k % LK_SUM_LANES] + query->x[k] * key;
+        }
+        break;
+    case LK_KV_FORMAT_Q8_0:
+        return score_q8_0(query, block, j);
+    }
+    return lk_sum16_tree(p);
+}
+
+/* out += p * value j of the block. */
+static void add_value(float p, lk_kv_format format, const uint8_t *block, size_t j, size_t head_dim,
+                      float *out) {
+    switch (format) {
+    case LK_KV_FORMAT_F32:
+        for (size_t k = 0; k < head_dim; k++) {
+            out[k] = out[k] + p * load_f32(block + (j * head_dim + k) * sizeof(float));
+        }
+        break;
+    case LK_KV_FORMAT_F16:
+        p = lk_round13(p);
+        for (size_t k = 0; k < head_dim; k++) {
+            out[k] = out[k] + p * load_f16(block + (j * head_dim + k) * sizeof(uint16_t));
+        }
+        break;
+    case LK_KV_FORMAT_Q8_0: {
+        const size_t n_groups = (head_dim + LK_KV_GROUP - 1) / LK_KV_GROUP;
+        const int8_t *const value = (const int8_t *)block + j * head_dim;
+        const uint8_t *const scales = block + LK_CHUNK * head_dim + j * n_groups * sizeof(float);
+        for (size_t k = 0; k < head_dim; k++) {
+            const float d = load_f32(scales + k / LK_KV_GROUP * sizeof(float));
+            out[k] = out[k] + lk_round16(p * d) * (float)value[k];
+        }
+        break;
+    }
+    }
+}
+
+/* The sums of one chunk, or of all chunks so far. */
+typedef struct partial {
+    float m; /* largest score */
+    float l; /* sum of exp(s - m) */
+    float o[LK_MAX_HEAD_DIM];
+} partial;
+
+static void attend_chunk(const lk_attn_args *args, const attn_query *query, const uint8_t *keys,
+                         const uint8_t *values, size_t n_keys, partial *c, uint32_t *flag) {
+    float s[LK_CHUNK];
+    for (size_t j = 0; j < n_keys; j++) {
+        s[j] = score(query, args->k_format, keys, j) * args->scale;
+        if (!lk_is_finite_f32(s[j])) {
+            *flag = 1;
+        }
+        c->m = j == 0 || s[j] > c->m ? s[j] : c->m;
+    }
+    float p[LK_SUM_LANES] = {0.0f};
+    memset(c->o, 0, args->head_dim * sizeof(float));
+    for (size_t j = 0; j < n_keys; j++) {
+        const float e = lk_expf(s[j] - c->m);
+        p[j % LK_SUM_LANES] = p[j % LK_SUM_LANES] + e;
+        add_value(e, args->v_format, values, j, args->head_dim, c->o);
+    }
+    c->l = lk_sum16_tree(p);
+}
+
+static void combine(partial *all, const partial *c, size_t head_dim) {
+    const float m = c->m > all->m ? c->m : all->m;
+    const float a = lk_expf(all->m - m);
+    const float b = lk_expf(c->m - m);
+    all->l = all->l * a + c->l * b;
+    for (size_t k = 0; k < head_dim; k++) {
+        all->o[k] = all->o[k] * a + c->o[k] * b;
+    }
+    all->m = m;
+}
+
+void lk_attention_ref(const lk_attn_args *args) {
+    for (size_t i = 0; i < args->n_queries; i++) {
+        attn_query query;
+        prepare_query(&query, args->q[i], args->head_dim, args->k_format, args->flag[i]);
+        partial all;
+        for (size_t begin = 0; begin < args->n_keys[i]; begin += LK_CHUNK) {
+            const size_t left = args->n_keys[i] - begin;
+            const size_t n = left < LK_CHUNK ? left : LK_CHUNK;
+            const size_t i_chunk = begin / LK_CHUNK;
+            partial chunk;
+            attend_chunk(args, &query, args->k_blocks[i_chunk], args->v_blocks[i_chunk], n,
+                         begin == 0 ? &all : &chunk, args->flag[i]);
+            if (begin != 0) {
+                combine(&all, &chunk, args->head_dim);
+            }
+        }
+        for (size_t k = 0; k < args->head_dim; k++) {
+            args->out[i][k] = all.o[k] / all.l;
+        }
+    }
+}
