@@ -12,7 +12,7 @@ if [ "$found" != $version ]; then
     echo "format: clang-format $version wanted, found ${found:-none}" >&2
     exit 77
 fi
-files=$(find include src apps tests fuzz bench -name "*.[ch]" 2>/dev/null | sort)
+files=$(find include src apps examples tests fuzz bench -name "*.[ch]" 2>/dev/null | sort)
 case ${1:-check} in
 fix) echo "$files" | xargs $tool -i ;;
 check) echo "$files" | xargs $tool --dry-run -Werror --ferror-limit=1 ;;

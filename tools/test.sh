@@ -7,7 +7,7 @@
 # LK_FULL=1 long.
 #
 #   test.sh           everything
-#   test.sh STEP...   only these: format release dev-clang asan tsan debug cross-aarch64 lint
+#   test.sh STEP...   only these: format release dev-clang asan tsan debug cross-aarch64 fuzz lint
 #
 # With CI set nothing is skipped: a missing tool fails its step. Elsewhere the reason is printed.
 set -uo pipefail
@@ -108,7 +108,7 @@ count_junit() {
     read -r passed failed skipped <<<"$line"
 }
 
-# preset_step PRESET LABELS [VARIABLE=VALUE...]: configure, build, run the tests of these labels.
+# preset_step PRESET LABELS [ARGUMENT OF env...]: configure, build, run the tests of these labels.
 preset_step() {
     local preset=$1 labels=$2 start=$SECONDS status=0 build_seconds
     local passed=0 failed=0 skipped=0
@@ -124,8 +124,9 @@ preset_step() {
     build_seconds=$((SECONDS - start))
     echo "== $preset: test ($build_seconds s to build)"
     rm -f "$logs/$preset.xml"
-    env "$@" ctest --preset "$preset" -j "$jobs" --timeout "$limit_s" -L "^($labels)\$" \
-        --output-junit "$PWD/$logs/$preset.xml" 2>&1 | tee "$logs/$preset.ctest.log" || status=$?
+    env "$@" "${steady[@]}" ctest --preset "$preset" -j "$jobs" --timeout "$limit_s" \
+        -L "^($labels)\$" --output-junit "$PWD/$logs/$preset.xml" 2>&1 |
+        tee "$logs/$preset.ctest.log" || status=$?
     if [ -f "$logs/$preset.xml" ]; then
         count_junit "$preset" "$logs/$preset.xml"
     fi
@@ -167,17 +168,41 @@ print_table() {
     echo "$((SECONDS - started)) s in all"
 }
 
+# fuzz_run: builds the fuzz targets and lets each look for new inputs for some seconds.
+fuzz_run() {
+    local target name found
+    cmake --preset fuzz && cmake --build --preset fuzz || return 1
+    found=$(find build/fuzz/fuzz -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x | sort)
+    [ -n "$found" ] || { echo "no fuzz targets"; return 1; }
+    for target in $found; do
+        name=${target##*/fuzz_}
+        mkdir -p "$logs/fuzz/$name"
+        echo "== fuzz_$name"
+        "$target" -max_total_time="$fuzz_s" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+            -artifact_prefix="$logs/fuzz/$name-" "$logs/fuzz/$name" "fuzz/corpus/$name" || return 1
+    done
+}
+
+# The sanitizers of older compilers cannot place their shadow memory under some kernels' address
+# randomisation; without it they always can.
+steady=()
+if command -v setarch >/dev/null && setarch "$(uname -m)" -R true 2>/dev/null; then
+    steady=(setarch "$(uname -m)" -R)
+fi
+
 sh tools/packages.sh run || exit 1
 if ! sh tools/packages.sh test && [ -n "${CI:-}" ]; then
     echo "CI needs every tool"
 fi
 
 # The sizes: in the full run the slow builds do what a release build does in the bounded one.
-short=LK_SHORT=1
+short=(LK_SHORT=1)
 limit_s=900
+fuzz_s=${LK_FUZZ_SECONDS:-5}
 if [ -n "${LK_FULL:-}" ]; then
-    short=LK_FULL=
+    short=(-u LK_FULL)
     limit_s=86400
+    fuzz_s=${LK_FUZZ_SECONDS:-600}
 fi
 every='unit|checkkern|conform|golden|isolation|fault|fuzz|server|tidy|abi'
 
@@ -188,19 +213,22 @@ if is_wanted release; then
     preset_step release "$every"
 fi
 if is_wanted dev-clang && needs dev-clang clang; then
-    preset_step dev-clang 'unit|checkkern|golden' $short
+    preset_step dev-clang 'unit|checkkern|golden' "${short[@]}"
 fi
 if is_wanted asan; then
-    preset_step asan 'unit|fault|fuzz|golden' $short
+    preset_step asan 'unit|fault|fuzz|golden' "${short[@]}"
 fi
 if is_wanted tsan; then
-    preset_step tsan 'threads' $short
+    preset_step tsan 'threads' "${short[@]}"
 fi
 if is_wanted debug; then
-    preset_step debug 'unit|golden' $short
+    preset_step debug 'unit|golden' "${short[@]}"
 fi
 if is_wanted cross-aarch64 && needs cross-aarch64 aarch64-linux-gnu-gcc qemu-aarch64; then
-    preset_step cross-aarch64 'unit|golden' $short
+    preset_step cross-aarch64 'unit|golden' "${short[@]}"
+fi
+if [ -d fuzz ] && is_wanted fuzz && needs fuzz clang; then
+    command_step fuzz fuzz_run
 fi
 if is_wanted lint && needs lint clang-tidy; then
     command_step lint bash tools/lint.sh

@@ -178,7 +178,7 @@ static lk_status read_array(lk_gguf_cursor *c, lk_gguf_entry *entry) {
         return status;
     }
     const uint64_t elem_bytes = type == LK_GGUF_STRING ? 8 : lk_gguf_type_bytes(value->elem_type);
-    if (value->n > lk_gguf_left(c) / elem_bytes) {
+    if (elem_bytes == 0 || value->n > lk_gguf_left(c) / elem_bytes) {
         return lk_gguf_fail_at(c, LK_E_FORMAT, count_offset, key,
                                "%.100s: array of %llu elements of type %s, but %llu bytes are left",
                                key, (unsigned long long)value->n,

@@ -81,8 +81,8 @@ static void report(void) {
 }
 
 LK_TEST(files) {
-    static const char *const folders[] = {"src",   "include", "apps",  "tests", "fuzz",
-                                          "bench", "cmake",   "tools", "docs"};
+    static const char *const folders[] = {"src",  "include", "apps",  "examples", "tests",
+                                          "fuzz", "bench",   "cmake", "tools",    "docs"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         add_folder(folders[i], 6);
     }
