@@ -14,13 +14,14 @@ static const command commands[] = {
 #define LK_COMMAND(name, summary) {#name, lk_command_##name, summary},
 #include "commands.def"
 #undef LK_COMMAND
+    {NULL, NULL, NULL},
 };
 
 static int print_help(FILE *out) {
     (void)fprintf(out, "lockstep - LLM inference with bit-exact isolation of sequences\n\n"
                        "usage: lockstep COMMAND [ARGUMENTS]\n\n");
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+    for (const command *c = commands; c->name != NULL; c++) {
+        (void)fprintf(out, "  %-12s %s\n", c->name, c->summary);
     }
     (void)fprintf(out, "\n  lockstep COMMAND --help   what a command takes\n"
                        "  lockstep --version        version, commit, build, numerics\n\n"
@@ -41,9 +42,9 @@ int main(int argc, char **argv) {
                      lk_version_commit(), lk_version_build(), lk_numerics_version());
         return 0;
     }
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
+    for (const command *c = commands; c->name != NULL; c++) {
+        if (strcmp(argv[1], c->name) == 0) {
+            return c->run(argc - 1, argv + 1);
         }
     }
     (void)fprintf(stderr, "lockstep: unknown command '%s'; 'lockstep --help' lists the commands\n",

@@ -33,7 +33,10 @@ LK_TEST(include_walls) {
     include_in("src/backend/cpu/table.c", "#include \"backend/cpu/table.h\"\n");
     include_in("apps/lockstep/main.c", "#include \"command.h\"\n#include \"lk/base.h\"\n");
     include_in("tests/unit/test_x.c", "#include \"engine/step.h\"\n");
+    include_in("examples/x.c", "#include <lk/lk.h>\n");
     EXPECT(0, "include");
+    include_in("examples/x.c", "#include \"engine/step.h\"\n");
+    EXPECT(1, "include");
     include_in("src/base/alloc.c", "#include \"quant/format.h\"\n");
     EXPECT(1, "include");
     include_in("src/gguf/reader.c", "#  include \"ops/ops.h\"\n#include \"text/bpe.h\"\n");

@@ -78,7 +78,7 @@ static void check_src_include(const char *path, int line, const char *target, ti
 
 static void check_include(const char *path, int line, const char *target, tidy_findings *out) {
     if (*target == '<') {
-        if (tidy_starts_with(target, "<lk/")) {
+        if (tidy_starts_with(target, "<lk/") && !tidy_starts_with(path, "examples/")) {
             tidy_add(out, path, line, "include", "%s: project headers go in quotes", target);
         }
         return;
@@ -92,10 +92,11 @@ static void check_include(const char *path, int line, const char *target, tidy_f
         if (!tidy_starts_with(target, "lk/")) {
             tidy_add(out, path, line, "include", "a public header sees include/lk only");
         }
-    } else if (tidy_starts_with(path, "apps/")) {
+    } else if (tidy_starts_with(path, "apps/") || tidy_starts_with(path, "examples/")) {
         const size_t n = strcspn(target, "/\"");
         if (target[n] == '/' && find_module(target, n) != NULL) {
-            tidy_add(out, path, line, "include", "apps see include/lk only, not src/%s", target);
+            tidy_add(out, path, line, "include", "programs see include/lk only, not src/%s",
+                     target);
         }
     }
 }
