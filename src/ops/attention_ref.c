@@ -163,7 +163,7 @@ void lk_attention_ref(const lk_attn_args *args) {
     for (size_t i = 0; i < args->n_queries; i++) {
         attn_query query;
         prepare_query(&query, args->q[i], args->head_dim, args->k_format, args->flag[i]);
-        partial all;
+        partial all = {0}; /* without keys 0 / 0, which no caller asks for */
         for (size_t begin = 0; begin < args->n_keys[i]; begin += LK_CHUNK) {
             const size_t left = args->n_keys[i] - begin;
             const size_t n = left < LK_CHUNK ? left : LK_CHUNK;
