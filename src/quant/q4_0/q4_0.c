@@ -1,6 +1,7 @@
 /* q4_0.c - 32 weights of 4 bits under one scale.
  * Block: binary16 d; 16 bytes of nibbles. Value: d * (nibble - 8), integers -8 .. 7. */
 #include "base/bytes.h"
+#include "quant/encode.h"
 #include "quant/format.h"
 #include "quant/unpacked.h"
 
@@ -26,6 +27,19 @@ static void decode(const uint8_t *in, float *out, size_t n_elems) {
     }
 }
 
+static void encode(const float *in, uint8_t *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, out += BLOCK_BYTES) {
+        lk_encoded32 e;
+        uint8_t q[BLOCK_ELEMS];
+        lk_encode_scale32(in + i, -8, 7, &e);
+        for (int k = 0; k < BLOCK_ELEMS; k++) {
+            q[k] = (uint8_t)(e.q[k] + 8);
+        }
+        lk_store_u16(out + AT_D, e.d);
+        lk_pack_nibbles(q, out + AT_QS);
+    }
+}
+
 static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
     lk_unpacked u;
     unpack(block, &u);
@@ -42,6 +56,7 @@ const lk_format lk_format_q4_0 = {
     .act_group = 32,
     .has_min = false,
     .decode = decode,
+    .encode = encode,
     .unpack = unpack,
     .block_dot = block_dot,
 };

@@ -2,6 +2,7 @@
  * Block: binary16 d; binary16 m; 32-bit word whose bit k is the fifth bit of element k; 16 bytes of
  * nibbles. Value: d * q + m, so the minimum that is subtracted is -m. */
 #include "base/bytes.h"
+#include "quant/encode.h"
 #include "quant/format.h"
 #include "quant/unpacked.h"
 
@@ -29,6 +30,23 @@ static void decode(const uint8_t *in, float *out, size_t n_elems) {
     }
 }
 
+static void encode(const float *in, uint8_t *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, out += BLOCK_BYTES) {
+        lk_encoded32 e;
+        uint8_t q[BLOCK_ELEMS];
+        uint32_t high = 0;
+        lk_encode_offset32(in + i, 31, &e);
+        for (int k = 0; k < BLOCK_ELEMS; k++) {
+            q[k] = (uint8_t)e.q[k];
+            high |= (uint32_t)(q[k] >> 4) << k;
+        }
+        lk_store_u16(out + AT_D, e.d);
+        lk_store_u16(out + AT_M, e.offset);
+        lk_store_u32(out + AT_QH, high);
+        lk_pack_nibbles(q, out + AT_QS);
+    }
+}
+
 static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
     lk_unpacked u;
     unpack(block, &u);
@@ -45,6 +63,7 @@ const lk_format lk_format_q5_1 = {
     .act_group = 32,
     .has_min = true,
     .decode = decode,
+    .encode = encode,
     .unpack = unpack,
     .block_dot = block_dot,
 };

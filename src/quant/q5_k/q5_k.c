@@ -3,6 +3,7 @@
  * bits; 128 bytes of nibbles as in Q4_K. Bit j of fifth-bit byte k belongs to element 32 j + k.
  * Value: d * scale * q - dmin * min. */
 #include "base/bytes.h"
+#include "quant/encode.h"
 #include "quant/format.h"
 #include "quant/k_scales.h"
 #include "quant/unpacked.h"
@@ -30,6 +31,21 @@ static void decode(const uint8_t *in, float *out, size_t n_elems) {
     }
 }
 
+static void encode(const float *in, uint8_t *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, out += BLOCK_BYTES) {
+        lk_encoded_k e;
+        lk_encode_k(in + i, 31, &e);
+        memset(out, 0, BLOCK_BYTES);
+        lk_store_u16(out + AT_D, e.d);
+        lk_store_u16(out + AT_DMIN, e.d_min);
+        lk_k_scales_pack(e.scale, e.min, out + AT_SCALES);
+        for (int k = 0; k < BLOCK_ELEMS; k++) {
+            out[AT_QS + 32 * (k / 64) + k % 32] |= (uint8_t)((e.q[k] & 15) << (4 * (k / 32 % 2)));
+            out[AT_QH + k % 32] |= (uint8_t)((e.q[k] >> 4) << (k / 32));
+        }
+    }
+}
+
 static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
     lk_unpacked u;
     unpack(block, &u);
@@ -46,6 +62,7 @@ const lk_format lk_format_q5_k = {
     .act_group = 256,
     .has_min = true,
     .decode = decode,
+    .encode = encode,
     .unpack = unpack,
     .block_dot = block_dot,
 };

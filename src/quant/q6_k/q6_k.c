@@ -5,6 +5,7 @@
  * high ones else, and its upper bits at bits 2 j. Value: d * scale * (q - 32), integers -32 .. 31.
  */
 #include "base/bytes.h"
+#include "quant/encode.h"
 #include "quant/format.h"
 #include "quant/unpacked.h"
 
@@ -34,6 +35,24 @@ static void decode(const uint8_t *in, float *out, size_t n_elems) {
     }
 }
 
+static void encode(const float *in, uint8_t *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, out += BLOCK_BYTES) {
+        lk_encoded_k16 e;
+        lk_encode_k16(in + i, &e);
+        memset(out, 0, BLOCK_BYTES);
+        lk_store_u16(out + AT_D, e.d);
+        memcpy(out + AT_SCALES, e.scale, sizeof e.scale);
+        for (int k = 0; k < BLOCK_ELEMS; k++) {
+            const int half = k / 128;
+            const int quarter = k % 128 / 32;
+            const int q = e.q[k] + 32;
+            out[AT_QL + 64 * half + 32 * (quarter % 2) + k % 32] |=
+                (uint8_t)((q & 15) << (4 * (quarter / 2)));
+            out[AT_QH + 32 * half + k % 32] |= (uint8_t)((q >> 4) << (2 * quarter));
+        }
+    }
+}
+
 static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
     lk_unpacked u;
     unpack(block, &u);
@@ -50,6 +69,7 @@ const lk_format lk_format_q6_k = {
     .act_group = 256,
     .has_min = false,
     .decode = decode,
+    .encode = encode,
     .unpack = unpack,
     .block_dot = block_dot,
 };

@@ -2,6 +2,7 @@
  * Block: binary16 d; 32 int8, where -128 may occur. Value: d * q. */
 #include "base/bytes.h"
 #include "quant/format.h"
+#include "quant/search.h"
 #include "quant/unpacked.h"
 
 /* Byte offsets in a block. */
@@ -23,6 +24,33 @@ static void decode(const uint8_t *in, float *out, size_t n_elems) {
     }
 }
 
+static void encode(const float *in, uint8_t *out, size_t n_elems) {
+    for (size_t i = 0; i < n_elems; i += BLOCK_ELEMS, out += BLOCK_BYTES) {
+        float x[BLOCK_ELEMS];
+        memset(out, 0, BLOCK_BYTES);
+        if (lk_search_prepare(in + i, BLOCK_ELEMS, x) == LK_SEARCH_TOO_LARGE) {
+            lk_store_u16(out + AT_D, 0x7c00u);
+            continue;
+        }
+        float largest = 0.0f;
+        for (int k = 0; k < BLOCK_ELEMS; k++) {
+            const float magnitude = x[k] < 0.0f ? -x[k] : x[k];
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        uint16_t d = lk_f32_to_f16(largest / 127.0f);
+        if (largest > 127.5f * lk_f16_to_f32(d)) {
+            d++; /* a subnormal scale, rounded down so far that the largest value would be cut */
+        }
+        const float scale = lk_f16_to_f32(d);
+        const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f; /* 0 for an infinite scale too */
+        lk_store_u16(out + AT_D, d);
+        for (int k = 0; k < BLOCK_ELEMS; k++) {
+            const int32_t q = lk_search_nearest(x[k] * inverse);
+            out[AT_QS + k] = (uint8_t)(q < -127 ? -127 : q > 127 ? 127 : q);
+        }
+    }
+}
+
 static lk_block_dot block_dot(const uint8_t *block, const int8_t *q) {
     lk_unpacked u;
     unpack(block, &u);
@@ -39,6 +67,7 @@ const lk_format lk_format_q8_0 = {
     .act_group = 32,
     .has_min = false,
     .decode = decode,
+    .encode = encode,
     .unpack = unpack,
     .block_dot = block_dot,
 };
