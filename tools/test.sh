@@ -170,7 +170,7 @@ print_table() {
 
 # fuzz_run: builds the fuzz targets and lets each look for new inputs for some seconds.
 fuzz_run() {
-    local target name found
+    local target name found options
     cmake --preset fuzz && cmake --build --preset fuzz || return 1
     found=$(find build/fuzz/fuzz -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x | sort)
     [ -n "$found" ] || { echo "no fuzz targets"; return 1; }
@@ -178,8 +178,10 @@ fuzz_run() {
         name=${target##*/fuzz_}
         mkdir -p "$logs/fuzz/$name"
         echo "== fuzz_$name"
-        "$target" -max_total_time="$fuzz_s" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-            -artifact_prefix="$logs/fuzz/$name-" "$logs/fuzz/$name" "fuzz/corpus/$name" || return 1
+        options=(-max_total_time="$fuzz_s" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+            -artifact_prefix="$logs/fuzz/$name-")
+        [ ! -f "fuzz/dict/$name.dict" ] || options+=(-dict="fuzz/dict/$name.dict")
+        "$target" "${options[@]}" "$logs/fuzz/$name" "fuzz/corpus/$name" || return 1
     done
 }
 
