@@ -55,4 +55,18 @@ static inline float lk_expf(float x) {
     return x > LK_EXPF_MAX ? lk_f32_from_bits(0x7f800000u) : y;
 }
 
+/* The binary64 functions. They carry intermediate results as unevaluated sums of two binary64
+ * numbers (about 100 bits; Dekker 1971, Knuth TAOCP 4.2.2), so the result is nearly always the
+ * nearest binary64 number. NaN for NaN. */
+
+/* Natural logarithm: at most 0.51 ulp. -inf for 0, NaN below 0, +inf for +inf. */
+double lk_log(double x);
+/* 2^x: at most 0.65 ulp; +0 for x < -1022, +inf for x >= 1024. */
+double lk_exp2(double x);
+/* x^y for finite x > 0 and finite y, NaN for others: at most 0.65 ulp; +0 where the result is below
+ * about 2^-1022, +inf from 2^1024 on. */
+double lk_pow(double x, double y);
+/* Sine and cosine of x radians: at most 0.8 ulp and 1.2e-16 for |x| <= 2^28; NaN beyond. */
+void lk_sincos(double x, double *sin_x, double *cos_x);
+
 #endif
