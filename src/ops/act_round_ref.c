@@ -3,27 +3,25 @@
 #include "ops/twin.h"
 
 void lk_act_round_ref(const float *x, size_t n, lk_round_mode mode, float *y, uint32_t *flag) {
-    const float limit = 0x1p+62f; /* of r16b: beyond it a product could overflow unnoticed */
+    /* From here on a product could overflow unnoticed. */
+    const float limit = mode == LK_ROUND_13   ? LK_ROUND13_LIMIT
+                        : mode == LK_ROUND_16 ? LK_ROUND16_LIMIT
+                                              : LK_ROUND16B_LIMIT;
     for (size_t k = 0; k < n; k++) {
         const float v = x[k];
-        float r;
-        switch (mode) {
-        case LK_ROUND_13:
-            r = lk_round13(v);
-            break;
-        case LK_ROUND_16:
-            r = lk_round16(v);
-            break;
-        default:
-            r = lk_round16b(v);
-            if (v >= limit || v <= -limit) {
-                *flag = 1;
-            }
-            break;
-        }
-        if (!lk_is_finite_f32(v) || !lk_is_finite_f32(r)) {
+        if (!(v < limit && v > -limit)) {
             *flag = 1;
         }
-        y[k] = r;
+        switch (mode) {
+        case LK_ROUND_13:
+            y[k] = lk_round13(v);
+            break;
+        case LK_ROUND_16:
+            y[k] = lk_round16(v);
+            break;
+        case LK_ROUND_16B:
+            y[k] = lk_round16b(v);
+            break;
+        }
     }
 }

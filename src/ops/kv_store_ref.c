@@ -5,6 +5,9 @@
 #include "ops/ops.h"
 #include "ops/twin.h"
 
+/* From here on d * 127, rounded, could overflow when a value is read. */
+#define Q8_LIMIT 0x1p+127f
+
 static size_t n_groups_of(size_t head_dim) {
     return (head_dim + LK_KV_GROUP - 1) / LK_KV_GROUP;
 }
@@ -50,6 +53,11 @@ static void store_q8_0(const float *x, size_t head_dim, uint8_t *block, size_t i
             *flag = 1;
         }
         memcpy(scales + k / LK_KV_GROUP * sizeof d, &d, sizeof d);
+        for (size_t j = 0; j < n; j++) {
+            if (x[k + j] >= Q8_LIMIT || x[k + j] <= -Q8_LIMIT) {
+                *flag = 1;
+            }
+        }
     }
 }
 

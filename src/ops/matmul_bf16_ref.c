@@ -3,10 +3,18 @@
 #include "ops/ops.h"
 #include "ops/twin.h"
 
-/* Weights below 2^-60 in magnitude are read as +0: their products could be inexact. */
+/* Weights below 2^-60 in magnitude are read as +0, from 2^64 on as infinity: their products could
+ * be inexact. */
 static float read_weight(const uint8_t *w) {
-    const float v = lk_bf16_to_f32(lk_load_u16(w));
-    return (lk_f32_bits(v) & 0x7fffffffu) < 0x21800000u ? 0.0f : v;
+    const uint32_t bits = (uint32_t)lk_load_u16(w) << 16;
+    const uint32_t a = bits & 0x7fffffffu;
+    if (a < 0x21800000u) {
+        return 0.0f;
+    }
+    if (a >= 0x5f800000u && a < 0x7f800000u) {
+        return lk_f32_from_bits((bits & 0x80000000u) | 0x7f800000u);
+    }
+    return lk_f32_from_bits(bits);
 }
 
 static float row_dot(const uint8_t *w, const float *x, size_t n) {

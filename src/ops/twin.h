@@ -52,8 +52,10 @@ static inline float lk_round_bits(float x, uint32_t drop) {
     const uint32_t half = (1u << (drop - 1u)) - 1u + ((bits >> drop) & 1u);
     return lk_f32_from_bits((bits + half) & ~((1u << drop) - 1u));
 }
-/* r13, r16, r16b of section 3. The caller tests x and the result for finite values, and |x| < 2^62
- * for r16b. */
+/* r13, r16, r16b of section 3. The caller flags |x| >= the limit, infinities and NaN. */
+#define LK_ROUND13_LIMIT 0x1p+111f
+#define LK_ROUND16_LIMIT 0x1p+120f
+#define LK_ROUND16B_LIMIT 0x1p+62f
 static inline float lk_round13(float x) {
     const float y = lk_round_bits(x, 11);
     return (lk_f32_bits(y) & 0x7fffffffu) < 0x0d800000u ? 0.0f : y; /* 2^-100 */

@@ -111,10 +111,11 @@ static uint32_t round_flag(float x, lk_round_mode mode) {
 }
 
 LK_TEST(act_round_flags) {
-    CHECK(round_flag(0x1.ffffp+127f, LK_ROUND_13) != 0); /* becomes infinite */
-    CHECK(round_flag(0x1.ffep+127f, LK_ROUND_13) == 0);
-    CHECK(round_flag(0x1.ffffp+127f, LK_ROUND_16) != 0);
-    CHECK(round_flag(0x1.fffep+127f, LK_ROUND_16) == 0);
+    CHECK(round_flag(0x1p+111f, LK_ROUND_13) != 0);
+    CHECK(round_flag(-0x1p+111f, LK_ROUND_13) != 0);
+    CHECK(round_flag(-0x1.fffffep+110f, LK_ROUND_13) == 0);
+    CHECK(round_flag(0x1p+120f, LK_ROUND_16) != 0);
+    CHECK(round_flag(0x1.fffffep+119f, LK_ROUND_16) == 0);
     CHECK(round_flag(0x1p+62f, LK_ROUND_16B) != 0);
     CHECK(round_flag(-0x1p+62f, LK_ROUND_16B) != 0);
     CHECK(round_flag(-0x1.fp+61f, LK_ROUND_16B) == 0);
@@ -317,7 +318,7 @@ LK_TEST(matmul_float_order) {
     }
 }
 
-LK_TEST(matmul_bf16_small_weights) {
+LK_TEST(matmul_bf16_extreme_weights) {
     const uint16_t w[3] = {0x2180u, 0x217fu, 0x3f80u}; /* 2^-60, below it, 1 */
     const float x[3] = {0x1p+20f, 0x1p+61f, 3.0f};
     float y = 0.0f;
@@ -325,6 +326,12 @@ LK_TEST(matmul_bf16_small_weights) {
     CHECK(y == 3.0f + 0x1p-40f);
     lk_matmul_bf16_ref((const uint8_t *)w, sizeof w, 2, 0, 1, x, 3, 1, &y, 1);
     CHECK(y == 0x1p-40f);
+    const uint16_t large[2] = {0xdf80u, 0x5f7fu}; /* -2^64, below 2^64 */
+    const float small[2] = {0x1p-60f, 0x1p-60f};
+    lk_matmul_bf16_ref((const uint8_t *)large, sizeof large, 2, 0, 1, small, 2, 1, &y, 1);
+    CHECK(y == -inf_f32());
+    lk_matmul_bf16_ref((const uint8_t *)(large + 1), 2, 1, 0, 1, small, 1, 1, &y, 1);
+    CHECK(y == 0x1.fep+3f);
 }
 
 /* ---- norm, rotation, element-wise ---- */
@@ -447,7 +454,8 @@ LK_TEST(kv_store_flags) {
     CHECK(store_flag(LK_KV_FORMAT_F16, nan_f32()) && store_flag(LK_KV_FORMAT_F16, 65520.0f));
     CHECK(!store_flag(LK_KV_FORMAT_F16, -65519.0f) && !store_flag(LK_KV_FORMAT_F32, 1e38f));
     CHECK(store_flag(LK_KV_FORMAT_Q8_0, -inf_f32()) && store_flag(LK_KV_FORMAT_Q8_0, nan_f32()));
-    CHECK(!store_flag(LK_KV_FORMAT_Q8_0, 3e38f));
+    CHECK(!store_flag(LK_KV_FORMAT_Q8_0, 0x1.fffffep+126f));
+    CHECK(store_flag(LK_KV_FORMAT_Q8_0, -0x1p+127f));
 }
 
 /* ---- attention ---- */
@@ -665,7 +673,7 @@ LK_TEST(route_by_hand) {
 LK_TEST_MAIN(LK_RUN(sum16_by_hand), LK_RUN(sum16_order), LK_RUN(round_short),
              LK_RUN(act_round_flags), LK_RUN(act_quantize_by_hand), LK_RUN(act_quantize_bound),
              LK_RUN(matmul_quant_by_hand), LK_RUN(matmul_formats_bound), LK_RUN(matmul_float_order),
-             LK_RUN(matmul_bf16_small_weights), LK_RUN(rms_norm_bound), LK_RUN(rope_pairs),
+             LK_RUN(matmul_bf16_extreme_weights), LK_RUN(rms_norm_bound), LK_RUN(rope_pairs),
              LK_RUN(elementwise), LK_RUN(check_finite), LK_RUN(kv_block_layout),
              LK_RUN(kv_store_flags), LK_RUN(attention_bound),
              LK_RUN(attention_chunks_left_to_right), LK_RUN(attention_flags), LK_RUN(route_by_hand))
