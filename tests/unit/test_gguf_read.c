@@ -1,5 +1,7 @@
 /* test_gguf_read.c - the GGUF reader on right files: values of every type, strings, arrays,
  * tensors, split models, look-ups and the digest. Wrong files: test_gguf_errors.c. */
+#include <pthread.h>
+
 #include "base/bytes.h"
 #include "base/sha256.h"
 #include "gguf/gguf_internal.h"
@@ -290,6 +292,45 @@ LK_TEST(digest_definition) {
     bytes_free(&b);
 }
 
+typedef struct digest_caller {
+    lk_gguf *gguf;
+    uint8_t digest[32];
+    lk_status status;
+} digest_caller;
+
+static void *call_digest(void *arg) {
+    digest_caller *c = arg;
+    c->status = lk_gguf_digest(c->gguf, 2, NULL, NULL, c->digest, NULL);
+    return NULL;
+}
+
+/* Threads that meet in the first call all get the digest. */
+LK_TEST(digest_from_many_threads) {
+    bytes b = {0};
+    put_header(&b, 3, 1, 0);
+    put_tensor(&b, "t", 1, (const uint64_t[]){300000}, 24, 0);
+    put_padding(&b, 32);
+    put_fill(&b, 5, 300000);
+    uint8_t expected[32];
+    expected_digest(b.data, b.size, 64, expected);
+    for (int round = 0; round < 20; round++) {
+        enum { N = 4 };
+        lk_gguf *gguf = open_bytes(&b);
+        digest_caller callers[N];
+        pthread_t threads[N];
+        for (int i = 0; i < N; i++) {
+            callers[i] = (digest_caller){gguf, {0}, LK_E_INTERNAL};
+            CHECK(pthread_create(&threads[i], NULL, call_digest, &callers[i]) == 0);
+        }
+        for (int i = 0; i < N; i++) {
+            CHECK(pthread_join(threads[i], NULL) == 0);
+            CHECK(callers[i].status == LK_OK && memcmp(callers[i].digest, expected, 32) == 0);
+        }
+        lk_gguf_close(gguf);
+    }
+    bytes_free(&b);
+}
+
 LK_TEST(names_of_formats) {
     CHECK(strcmp(lk_format_name(12), "Q4_K") == 0 && lk_format_is_supported(12));
     CHECK(strcmp(lk_format_name(16), "IQ2_XXS") == 0 && !lk_format_is_supported(16));
@@ -301,4 +342,4 @@ LK_TEST(names_of_formats) {
 
 LK_TEST_MAIN(LK_RUN(every_value_type), LK_RUN(smallest_file), LK_RUN(alignment_is_honoured),
              LK_RUN(many_names), LK_RUN(split_in_memory), LK_RUN(digest_definition),
-             LK_RUN(names_of_formats))
+             LK_RUN(digest_from_many_threads), LK_RUN(names_of_formats))
