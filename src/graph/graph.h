@@ -26,26 +26,41 @@ typedef struct lk_weight {
     size_t row_bytes; /* bytes of ne[0] elements */
 } lk_weight;
 
+/* Each names the tensor, what was found and what was expected. Shape: ne [n_dims], 0 means any
+ * size, dimensions beyond are 1. Product: rows of whole blocks and whole activation groups. */
+lk_status lk_weight_check_shape(const lk_weight *w, uint32_t n_dims, const uint64_t *ne,
+                                lk_error *err);
+lk_status lk_weight_check_f32(const lk_weight *w, lk_error *err);
+lk_status lk_weight_check_product(const lk_weight *w, lk_error *err);
+
 typedef int32_t lk_value; /* index into lk_graph.values; -1 after an error */
 
 typedef enum lk_row_space { LK_ROWS_ALL, LK_ROWS_OUT } lk_row_space;
 
-/* Operators of the graph: LK_NODE(NAME, text). The text names the operator in errors. */
+/* Operators of the graph. The text names the operator in errors. */
 typedef enum lk_node_kind {
-#define LK_NODE(NAME, text) LK_NODE_##NAME,
+#define LK_NODE(NAME, text, row_wise) LK_NODE_##NAME,
 #include "graph/nodes.def"
 #undef LK_NODE
     LK_NODE_COUNT
 } lk_node_kind;
-const char *lk_node_name(lk_node_kind kind);
+const char *lk_node_name(lk_node_kind kind); /* "" for LK_NODE_COUNT */
+bool lk_node_is_row_wise(lk_node_kind kind);
 
 typedef struct lk_value_info {
     uint32_t width;
     lk_row_space space;
     int32_t first_node; /* where it is written */
-    int32_t last_node;  /* last use */
-    size_t offset; /* memory plan: floats from the start of the arena, per row: offset * n_rows */
+    int32_t last_node;  /* last use; -1: none */
+    /* Memory plan. In a step of n_rows rows the value lies `offset * n_rows` floats from the start
+     * of the arena, its rows `width` floats apart; offset is a multiple of LK_PLAN_ALIGN. A value
+     * keeps its place through the whole run of row-wise nodes that it is written or last used in. A
+     * row-wise node may find its output in the place of in[0] and nowhere else among its inputs.
+     * The logits have no place: they go to the step's own buffer. */
+    size_t offset;
 } lk_value_info;
+
+enum { LK_PLAN_ALIGN = 16 };
 
 enum { LK_NODE_MAX_INPUTS = 3 };
 
@@ -125,7 +140,7 @@ lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table);
 lk_value lk_graph_rms_norm(lk_graph *graph, lk_value x, const lk_weight *w, float eps,
                            uint32_t group);
 lk_value lk_graph_matmul(lk_graph *graph, lk_value x, const lk_weight *w);
-/* b may be NULL: returns x then (an optional bias). */
+/* Adds b to every row. b may be NULL: returns x then (an optional bias). */
 lk_value lk_graph_bias(lk_graph *graph, lk_value x, const lk_weight *b);
 lk_value lk_graph_add(lk_graph *graph, lk_value a, lk_value b);
 lk_value lk_graph_silu_mul(lk_graph *graph, lk_value gate, lk_value up);
@@ -140,7 +155,8 @@ lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const
                       const lk_weight *up, const lk_weight *down, uint32_t n_used, bool normalise);
 /* From here on only the rows that want logits. */
 lk_value lk_graph_select_out(lk_graph *graph, lk_value x);
-/* Marks the logits, plans memory; returns the first error of all. */
+/* Marks the logits, plans memory; returns the first error of all. A value that nothing uses is an
+ * error too. */
 lk_status lk_graph_finish(lk_graph *graph, lk_value logits, lk_error *err);
 
 #endif

@@ -1,0 +1,407 @@
+/* graph.c - the builder: appends nodes and checks the shapes and formats that they are given. Plans
+ * no memory (plan.c). Invariant: while graph->status is LK_OK every node and value is complete and
+ * its shapes agree; after the first error nothing is added any more. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "graph/plan.h"
+
+enum { FIRST_CAPACITY = 64, MAX_ENTRIES = 1 << 20 };
+
+const char *lk_node_name(lk_node_kind kind) {
+    switch (kind) {
+#define LK_NODE(NAME, text, row_wise)                                                              \
+    case LK_NODE_##NAME:                                                                           \
+        return text;
+#include "graph/nodes.def"
+#undef LK_NODE
+    case LK_NODE_COUNT:
+        break;
+    }
+    return "";
+}
+
+bool lk_node_is_row_wise(lk_node_kind kind) {
+    static const bool row_wise_of[] = {
+#define LK_NODE(NAME, text, row_wise) row_wise,
+#include "graph/nodes.def"
+#undef LK_NODE
+    };
+    return kind < LK_NODE_COUNT && row_wise_of[kind];
+}
+
+void lk_graph_init(lk_graph *graph, const lk_allocator *allocator) {
+    memset(graph, 0, sizeof *graph);
+    graph->allocator = lk_allocator_or_default(allocator);
+    graph->layer = -1;
+    graph->logits = -1;
+}
+
+void lk_graph_deinit(lk_graph *graph) {
+    const lk_allocator *a = graph->allocator;
+    if (a == NULL) {
+        return;
+    }
+    lk_free_array(a, graph->nodes, graph->cap_nodes, sizeof *graph->nodes);
+    lk_free_array(a, graph->values, graph->cap_values, sizeof *graph->values);
+    lk_free_array(a, graph->ropes, graph->cap_ropes, sizeof *graph->ropes);
+    lk_free_array(a, graph->kv_layers, graph->cap_kv_layers, sizeof *graph->kv_layers);
+    memset(graph, 0, sizeof *graph);
+}
+
+void lk_graph_set_layer(lk_graph *graph, int32_t layer) {
+    graph->layer = layer;
+}
+
+/* Makes room for one more entry of elem_size bytes in *list. */
+static bool grow(lk_graph *graph, void **list, uint32_t n, uint32_t *capacity, size_t elem_size) {
+    if (n < *capacity) {
+        return true;
+    }
+    const uint32_t wider = *capacity != 0 ? *capacity * 2 : FIRST_CAPACITY;
+    void *copy =
+        wider <= MAX_ENTRIES ? lk_alloc_array_zero(graph->allocator, wider, elem_size) : NULL;
+    if (copy == NULL) {
+        graph->status = lk_fail_nomem(&graph->error, "the graph", wider * elem_size);
+        return false;
+    }
+    if (n != 0) {
+        memcpy(copy, *list, n * elem_size);
+    }
+    lk_free_array(graph->allocator, *list, *capacity, elem_size);
+    *list = copy;
+    *capacity = wider;
+    return true;
+}
+
+static bool add_value(lk_graph *graph, uint32_t width, lk_row_space space, lk_value *out) {
+    void *list = graph->values;
+    const bool ok = grow(graph, &list, graph->n_values, &graph->cap_values, sizeof *graph->values);
+    graph->values = list;
+    if (!ok) {
+        return false;
+    }
+    graph->values[graph->n_values] = (lk_value_info){
+        .width = width, .space = space, .first_node = (int32_t)graph->n_nodes, .last_node = -1};
+    *out = (lk_value)graph->n_values++;
+    return true;
+}
+
+/* Appends `node` with an output of `width` in `space`; returns the output, or -1. */
+static lk_value add_node(lk_graph *graph, lk_node node, uint32_t width, lk_row_space space) {
+    void *list = graph->nodes;
+    const bool ok = grow(graph, &list, graph->n_nodes, &graph->cap_nodes, sizeof *graph->nodes);
+    graph->nodes = list;
+    if (!ok || !add_value(graph, width, space, &node.out)) {
+        return -1;
+    }
+    node.layer = graph->layer;
+    for (uint32_t i = 0; i < LK_NODE_MAX_INPUTS; i++) {
+        if (node.in[i] >= 0) {
+            graph->values[node.in[i]].last_node = (int32_t)graph->n_nodes;
+        }
+    }
+    graph->nodes[graph->n_nodes++] = node;
+    return node.out;
+}
+
+static lk_node make_node(lk_node_kind kind, lk_value in0, lk_value in1, lk_value in2) {
+    lk_node node;
+    memset(&node, 0, sizeof node);
+    node.kind = kind;
+    node.in[0] = in0;
+    node.in[1] = in1;
+    node.in[2] = in2;
+    node.out = -1;
+    return node;
+}
+
+/* True when the graph is clean so far and v is one of its values. */
+static bool usable(lk_graph *graph, lk_value v) {
+    if (graph->status == LK_OK && (v < 0 || (uint32_t)v >= graph->n_values)) {
+        graph->status =
+            lk_fail(&graph->error, LK_E_INTERNAL, LK_NOWHERE,
+                    "the graph of layer %d uses value %d of %u", graph->layer, v, graph->n_values);
+    }
+    return graph->status == LK_OK;
+}
+
+static const lk_value_info *info_of(const lk_graph *graph, lk_value v) {
+    return &graph->values[v];
+}
+
+static bool fits(lk_graph *graph, lk_status status) {
+    graph->status = status;
+    return status == LK_OK;
+}
+
+/* The dimensions of w, slowest ones 1; 0 means any. */
+static bool check_shape(lk_graph *graph, const lk_weight *w, uint32_t n_dims, uint64_t ne0,
+                        uint64_t ne1, uint64_t ne2) {
+    const uint64_t expected[3] = {ne0, ne1, ne2};
+    return fits(graph, lk_weight_check_shape(w, n_dims, expected, &graph->error));
+}
+
+static bool check_f32(lk_graph *graph, const lk_weight *w) {
+    return fits(graph, lk_weight_check_f32(w, &graph->error));
+}
+
+/* A matrix of a product: its rows are whole blocks and whole groups of activations. */
+static bool check_blocks(lk_graph *graph, const lk_weight *w) {
+    return fits(graph, lk_weight_check_product(w, &graph->error));
+}
+
+static bool check_width(lk_graph *graph, const char *what, uint64_t found, uint64_t expected) {
+    if (found == expected) {
+        return true;
+    }
+    graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(what),
+                            "%s of layer %d: a value has width %llu, expected %llu", what,
+                            graph->layer, (unsigned long long)found, (unsigned long long)expected);
+    return false;
+}
+
+static void note_input(lk_graph *graph, uint32_t width) {
+    graph->max_width = width > graph->max_width ? width : graph->max_width;
+}
+
+lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table) {
+    if (graph->status != LK_OK || !check_shape(graph, table, 2, 0, 0, 0)) {
+        return -1;
+    }
+    lk_node node = make_node(LK_NODE_EMBED, -1, -1, -1);
+    node.w = table;
+    graph->n_vocab = (uint32_t)table->ne[1];
+    return add_node(graph, node, (uint32_t)table->ne[0], LK_ROWS_ALL);
+}
+
+lk_value lk_graph_rms_norm(lk_graph *graph, lk_value x, const lk_weight *w, float eps,
+                           uint32_t group) {
+    if (!usable(graph, x) || !check_f32(graph, w) || !check_shape(graph, w, 1, group, 0, 0)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    if (info.width % group != 0) {
+        graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(w->name),
+                                "tensor %.128s: a norm over %u of width %u, expected a divisor",
+                                w->name, group, info.width);
+        return -1;
+    }
+    lk_node node = make_node(LK_NODE_RMS_NORM, x, -1, -1);
+    node.w = w;
+    node.p.norm.eps = eps;
+    node.p.norm.group = group;
+    return add_node(graph, node, info.width, info.space);
+}
+
+lk_value lk_graph_matmul(lk_graph *graph, lk_value x, const lk_weight *w) {
+    if (!usable(graph, x) || !check_shape(graph, w, 2, info_of(graph, x)->width, 0, 0) ||
+        !check_blocks(graph, w)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    lk_node node = make_node(LK_NODE_MATMUL, x, -1, -1);
+    node.w = w;
+    note_input(graph, info.width);
+    return add_node(graph, node, (uint32_t)w->ne[1], info.space);
+}
+
+lk_value lk_graph_bias(lk_graph *graph, lk_value x, const lk_weight *b) {
+    if (b == NULL) {
+        return x;
+    }
+    if (!usable(graph, x) || !check_f32(graph, b) ||
+        !check_shape(graph, b, 1, info_of(graph, x)->width, 0, 0)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    lk_node node = make_node(LK_NODE_BIAS, x, -1, -1);
+    node.w = b;
+    return add_node(graph, node, info.width, info.space);
+}
+
+/* ADD and SILU_MUL: two inputs of one shape. */
+static lk_value add_pairwise(lk_graph *graph, lk_node_kind kind, lk_value a, lk_value b) {
+    if (!usable(graph, a) || !usable(graph, b)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, a);
+    if (!check_width(graph, lk_node_name(kind), info_of(graph, b)->width, info.width) ||
+        !check_width(graph, lk_node_name(kind), info_of(graph, b)->space, info.space)) {
+        return -1;
+    }
+    return add_node(graph, make_node(kind, a, b, -1), info.width, info.space);
+}
+
+lk_value lk_graph_add(lk_graph *graph, lk_value a, lk_value b) {
+    return add_pairwise(graph, LK_NODE_ADD, a, b);
+}
+
+lk_value lk_graph_silu_mul(lk_graph *graph, lk_value gate, lk_value up) {
+    return add_pairwise(graph, LK_NODE_SILU_MUL, gate, up);
+}
+
+uint32_t lk_graph_add_rope(lk_graph *graph, const lk_rope_params *params, lk_rope_order order,
+                           uint32_t n_rot) {
+    if (graph->status != LK_OK) {
+        return 0;
+    }
+    void *list = graph->ropes;
+    const bool ok = grow(graph, &list, graph->n_ropes, &graph->cap_ropes, sizeof *graph->ropes);
+    graph->ropes = list;
+    if (!ok) {
+        return 0;
+    }
+    lk_rope_table *table = &graph->ropes[graph->n_ropes];
+    table->params = *params;
+    table->order = order;
+    table->n_rot = n_rot;
+    if (!fits(graph,
+              lk_rope_frequencies(params, n_rot, table->inv, &table->magnitude, &graph->error))) {
+        return 0;
+    }
+    return graph->n_ropes++;
+}
+
+static bool check_heads(lk_graph *graph, const char *what, uint32_t width, uint32_t n_heads,
+                        uint32_t head_dim) {
+    if (head_dim == 0 || head_dim % 8 != 0 || head_dim > LK_MAX_HEAD_DIM) {
+        graph->status =
+            lk_fail(&graph->error, LK_E_UNSUPPORTED, LK_AT_SUBJECT(what),
+                    "head size %u, expected a multiple of 8 up to %d", head_dim, LK_MAX_HEAD_DIM);
+        return false;
+    }
+    return check_width(graph, what, width, (uint64_t)n_heads * head_dim);
+}
+
+lk_value lk_graph_rope(lk_graph *graph, lk_value x, uint32_t n_heads, uint32_t head_dim,
+                       uint32_t i_rope) {
+    if (!usable(graph, x) ||
+        !check_heads(graph, "rope", info_of(graph, x)->width, n_heads, head_dim)) {
+        return -1;
+    }
+    if (i_rope >= graph->n_ropes || graph->ropes[i_rope].n_rot > head_dim ||
+        info_of(graph, x)->space != LK_ROWS_ALL) {
+        graph->status = lk_fail(&graph->error, LK_E_INTERNAL, LK_AT_SUBJECT("rope"),
+                                "rope table %u does not fit heads of %u", i_rope, head_dim);
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    lk_node node = make_node(LK_NODE_ROPE, x, -1, -1);
+    node.p.rope.n_heads = n_heads;
+    node.p.rope.head_dim = head_dim;
+    node.p.rope.i_rope = i_rope;
+    return add_node(graph, node, info.width, info.space);
+}
+
+lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v, uint32_t n_heads,
+                            uint32_t n_kv_heads, uint32_t head_dim, float scale) {
+    if (!usable(graph, q) || !usable(graph, k) || !usable(graph, v) ||
+        !check_heads(graph, "attention", info_of(graph, q)->width, n_heads, head_dim) ||
+        !check_heads(graph, "attention", info_of(graph, k)->width, n_kv_heads, head_dim) ||
+        !check_heads(graph, "attention", info_of(graph, v)->width, n_kv_heads, head_dim)) {
+        return -1;
+    }
+    if (n_kv_heads == 0 || n_heads % n_kv_heads != 0) {
+        graph->status =
+            lk_fail(&graph->error, LK_E_UNSUPPORTED, LK_AT_SUBJECT("attention"),
+                    "%u query heads over %u key heads, expected a multiple", n_heads, n_kv_heads);
+        return -1;
+    }
+    void *list = graph->kv_layers;
+    const bool ok =
+        grow(graph, &list, graph->n_kv_layers, &graph->cap_kv_layers, sizeof *graph->kv_layers);
+    graph->kv_layers = list;
+    if (!ok) {
+        return -1;
+    }
+    graph->kv_layers[graph->n_kv_layers] =
+        (lk_kv_layer){.n_kv_heads = n_kv_heads, .head_dim = head_dim};
+    lk_node node = make_node(LK_NODE_ATTENTION, q, k, v);
+    node.p.attn.n_heads = n_heads;
+    node.p.attn.n_kv_heads = n_kv_heads;
+    node.p.attn.head_dim = head_dim;
+    node.p.attn.scale = scale;
+    node.p.attn.i_kv = graph->n_kv_layers++;
+    return add_node(graph, node, n_heads * head_dim, LK_ROWS_ALL);
+}
+
+lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_weight *gate,
+                      const lk_weight *up, const lk_weight *down, uint32_t n_used, bool normalise) {
+    if (!usable(graph, x) || !usable(graph, router_logits)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    const uint32_t n_experts = info_of(graph, router_logits)->width;
+    const uint64_t n_ff = gate->ne[1];
+    if (!check_shape(graph, gate, 3, info.width, 0, n_experts) ||
+        !check_shape(graph, up, 3, info.width, n_ff, n_experts) ||
+        !check_shape(graph, down, 3, n_ff, info.width, n_experts) || !check_blocks(graph, gate) ||
+        !check_blocks(graph, up) || !check_blocks(graph, down)) {
+        return -1;
+    }
+    if (n_used == 0 || n_used > n_experts) {
+        graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(gate->name),
+                                "%u experts used of %u (tensor %s)", n_used, n_experts, gate->name);
+        return -1;
+    }
+    lk_node node = make_node(LK_NODE_MOE, x, router_logits, -1);
+    node.p.moe.gate = gate;
+    node.p.moe.up = up;
+    node.p.moe.down = down;
+    node.p.moe.n_experts = n_experts;
+    node.p.moe.n_used = n_used;
+    node.p.moe.n_ff = (uint32_t)n_ff;
+    node.p.moe.normalise = normalise;
+    note_input(graph, info.width);
+    note_input(graph, (uint32_t)n_ff);
+    return add_node(graph, node, info.width, info.space);
+}
+
+lk_value lk_graph_select_out(lk_graph *graph, lk_value x) {
+    if (!usable(graph, x)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    if (!check_width(graph, "select", info.space, LK_ROWS_ALL)) {
+        return -1;
+    }
+    return add_node(graph, make_node(LK_NODE_SELECT_OUT, x, -1, -1), info.width, LK_ROWS_OUT);
+}
+
+static lk_status check_finished(lk_graph *graph, lk_value logits) {
+    const lk_value_info *info = info_of(graph, logits);
+    if (info->width != graph->n_vocab || info->space != LK_ROWS_OUT) {
+        return lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT("logits"),
+                       "the logits have width %u, expected the vocabulary's %u", info->width,
+                       graph->n_vocab);
+    }
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        const lk_value_info *v = &graph->values[i];
+        const bool used = v->last_node >= 0;
+        if (used == ((lk_value)i == logits)) {
+            const lk_node *node = &graph->nodes[v->first_node];
+            return lk_fail(&graph->error, LK_E_INTERNAL, LK_NOWHERE, "the %s of layer %d is %s",
+                           lk_node_name(node->kind), node->layer,
+                           used ? "used after the logits" : "never used");
+        }
+    }
+    return LK_OK;
+}
+
+lk_status lk_graph_finish(lk_graph *graph, lk_value logits, lk_error *err) {
+    if (usable(graph, logits)) {
+        graph->status = check_finished(graph, logits);
+        graph->logits = logits;
+    }
+    if (graph->status == LK_OK) {
+        graph->status = lk_graph_plan(graph, &graph->error);
+    }
+    if (graph->status != LK_OK && err != NULL) {
+        *err = graph->error;
+    }
+    return graph->status;
+}
