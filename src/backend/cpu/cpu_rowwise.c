@@ -1,0 +1,104 @@
+/* cpu_rowwise.c - the row-wise operators and the selection of output rows. A run of row-wise nodes
+ * is taken through one block of rows after the other, so that a block stays in the cache; the
+ * memory plan keeps all values of such a run apart. Every output row is checked. */
+#include "backend/cpu/cpu.h"
+
+#include <string.h>
+
+#include "ops/rope.h"
+
+typedef struct row_wise_job {
+    lk_backend *b;
+    const lk_node *begin;
+    const lk_node *end;
+} row_wise_job;
+
+/* Row r of an input, or of the output. */
+static float *row_of(const lk_backend *b, lk_value v, uint32_t r) {
+    return lk_cpu_value(b, v) + (size_t)r * b->graph->values[v].width;
+}
+
+static void embed_row(const lk_backend *b, const lk_node *node, uint32_t r, float *y, size_t n) {
+    const lk_weight *w = node->w;
+    w->format->decode(w->data + (size_t)b->step->rows[r].token * w->row_bytes, y, n);
+}
+
+static void norm_row(const lk_backend *b, const lk_node *node, const float *x, float *y, size_t n,
+                     uint32_t *flag) {
+    const size_t group = node->p.norm.group;
+    for (size_t i = 0; i < n; i += group) {
+        b->kernels.rms_norm(x + i, (const float *)(const void *)node->w->data, node->p.norm.eps,
+                            group, y + i, flag);
+    }
+}
+
+static void rope_row(const lk_backend *b, const lk_node *node, uint32_t r, const float *x, float *y,
+                     size_t n) {
+    const lk_rope_table *table = &b->graph->ropes[node->p.rope.i_rope];
+    const float *cos_sin = b->rope[node->p.rope.i_rope] + (size_t)r * table->n_rot;
+    if (x != y) {
+        memcpy(y, x, n * sizeof *y);
+    }
+    for (size_t i = 0; i < n; i += node->p.rope.head_dim) {
+        b->kernels.rope(y + i, table->n_rot, table->order, cos_sin);
+    }
+}
+
+static void run_row(lk_backend *b, const lk_node *node, uint32_t r) {
+    const lk_value_info *out = &b->graph->values[node->out];
+    const size_t n = out->width;
+    float *y = row_of(b, node->out, r);
+    const float *x = node->in[0] >= 0 ? row_of(b, node->in[0], r) : NULL;
+    uint32_t flag = 0;
+    switch (node->kind) {
+    case LK_NODE_EMBED:
+        embed_row(b, node, r, y, n);
+        break;
+    case LK_NODE_RMS_NORM:
+        norm_row(b, node, x, y, n, &flag);
+        break;
+    case LK_NODE_BIAS:
+        b->kernels.add(x, (const float *)(const void *)node->w->data, n, y);
+        break;
+    case LK_NODE_ADD:
+        b->kernels.add(x, row_of(b, node->in[1], r), n, y);
+        break;
+    case LK_NODE_SILU_MUL:
+        b->kernels.silu_mul(x, row_of(b, node->in[1], r), n, y);
+        break;
+    case LK_NODE_ROPE:
+        rope_row(b, node, r, x, y, n);
+        break;
+    default:
+        break;
+    }
+    if ((flag | b->kernels.check_finite(y, n)) != 0) {
+        lk_cpu_record(b, lk_cpu_step_row(b, out->space, r), node);
+    }
+}
+
+static void run_rows(void *arg, uint32_t begin, uint32_t end) {
+    const row_wise_job *job = arg;
+    for (const lk_node *node = job->begin; node < job->end; node++) {
+        for (uint32_t r = begin; r < end; r++) {
+            run_row(job->b, node, r);
+        }
+    }
+}
+
+void lk_cpu_run_row_wise(lk_backend *b, const lk_node *begin, const lk_node *end) {
+    row_wise_job job = {b, begin, end};
+    size_t cost = 0;
+    for (const lk_node *node = begin; node < end; node++) {
+        cost += b->graph->values[node->out].width;
+    }
+    lk_cpu_for_rows(b, run_rows, &job, lk_cpu_n_rows(b, b->graph->values[begin->out].space), cost);
+}
+
+void lk_cpu_run_select(lk_backend *b, const lk_node *node) {
+    const size_t width = b->graph->values[node->out].width;
+    for (uint32_t i = 0; i < b->step->n_out; i++) {
+        memcpy(row_of(b, node->out, i), row_of(b, node->in[0], b->out_rows[i]),
+               width * sizeof(float));
+    }
+}

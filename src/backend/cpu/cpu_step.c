@@ -1,0 +1,223 @@
+/* cpu_step.c - one step: checks what the engine gave, then walks the nodes. Holds no operator.
+ * Invariant: nothing is allocated here, and a row's first non-finite value stays recorded. */
+#include "backend/cpu/cpu.h"
+#include "base/error.h"
+
+/* Work below this many elements is done at once by the calling thread: waking the pool costs about
+ * as much. */
+enum { INLINE_COST = 1 << 15, MAX_ROW_BLOCK = 64, SINCOS_COST = 1 << 12 };
+
+uint32_t lk_cpu_n_rows(const lk_backend *b, lk_row_space space) {
+    return space == LK_ROWS_ALL ? b->step->n_rows : b->step->n_out;
+}
+
+uint32_t lk_cpu_step_row(const lk_backend *b, lk_row_space space, uint32_t r) {
+    return space == LK_ROWS_ALL ? r : b->out_rows[r];
+}
+
+float *lk_cpu_value(const lk_backend *b, lk_value v) {
+    if (v == b->graph->logits) {
+        return b->step->logits;
+    }
+    return b->arena + b->graph->values[v].offset * b->step->n_rows;
+}
+
+void lk_cpu_record(lk_backend *b, uint32_t step_row, const lk_node *node) {
+    lk_step_row *row = &b->step->rows[step_row];
+    if (row->bad_op == LK_NODE_COUNT) {
+        row->bad_op = node->kind;
+        row->bad_layer = node->layer;
+    }
+}
+
+void lk_cpu_mark(lk_backend *b, uint32_t step_row) {
+    atomic_store_explicit(&b->bad[step_row], 1u, memory_order_relaxed);
+    atomic_store_explicit(&b->any_bad, 1u, memory_order_relaxed);
+}
+
+void lk_cpu_collect(lk_backend *b, const lk_node *node) {
+    if (atomic_load_explicit(&b->any_bad, memory_order_relaxed) == 0) {
+        return;
+    }
+    for (uint32_t r = 0; r < b->step->n_rows; r++) {
+        if (atomic_load_explicit(&b->bad[r], memory_order_relaxed) != 0) {
+            lk_cpu_record(b, r, node);
+            atomic_store_explicit(&b->bad[r], 0u, memory_order_relaxed);
+        }
+    }
+    atomic_store_explicit(&b->any_bad, 0u, memory_order_relaxed);
+}
+
+typedef struct row_blocks {
+    lk_cpu_rows_fn *fn;
+    void *arg;
+    uint32_t n_rows;
+    uint32_t block;
+} row_blocks;
+
+static void run_block(void *arg, uint32_t i_task, uint32_t i_thread) {
+    (void)i_thread;
+    const row_blocks *blocks = arg;
+    const uint32_t begin = i_task * blocks->block;
+    const uint32_t left = blocks->n_rows - begin;
+    blocks->fn(blocks->arg, begin, begin + (left < blocks->block ? left : blocks->block));
+}
+
+void lk_cpu_for_rows(lk_backend *b, lk_cpu_rows_fn *fn, void *arg, uint32_t n_rows, size_t cost) {
+    if (n_rows == 0) {
+        return;
+    }
+    if (b->n_threads == 1 || n_rows == 1 || n_rows * cost < INLINE_COST) {
+        fn(arg, 0, n_rows);
+        return;
+    }
+    row_blocks blocks = {.fn = fn, .arg = arg, .n_rows = n_rows};
+    blocks.block = (n_rows + 2 * b->n_threads - 1) / (2 * b->n_threads);
+    blocks.block = blocks.block > MAX_ROW_BLOCK ? MAX_ROW_BLOCK : blocks.block;
+    lk_pool_run(b->pool, run_block, &blocks, (n_rows + blocks.block - 1) / blocks.block);
+}
+
+void lk_cpu_for_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks, size_t cost) {
+    if (cost >= INLINE_COST) {
+        lk_pool_run(b->pool, fn, arg, n_tasks);
+        return;
+    }
+    for (uint32_t i = 0; i < n_tasks; i++) {
+        fn(arg, i, 0);
+    }
+}
+
+/* The engine's promises about a run, checked because pages and positions become addresses. */
+static lk_status check_run(const lk_backend *b, const lk_step *step, uint32_t i_run,
+                           lk_error *err) {
+    const lk_step_run *run = &step->runs[i_run];
+    const int64_t end = step->rows[run->first].pos + run->n;
+    bool ok = step->rows[run->first].pos >= 0 && end <= LK_ROPE_MAX_POSITION &&
+              end / LK_CHUNK <= b->params.n_pages;
+    for (uint32_t r = run->first; ok && r < run->first + run->n; r++) {
+        ok = step->rows[r].i_run == i_run &&
+             step->rows[r].pos == step->rows[run->first].pos + (r - run->first);
+    }
+    for (int64_t c = 0; ok && c * LK_CHUNK < end; c++) {
+        ok = run->pages[c] < b->params.n_pages;
+    }
+    return ok ? LK_OK
+              : lk_fail(err, LK_E_INTERNAL, LK_AT_ROW(-1, step->rows[run->first].pos),
+                        "run %u of a step is not consistent", i_run);
+}
+
+static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *err) {
+    if (step->n_rows == 0 || step->n_rows > b->params.max_rows || step->n_out > b->params.max_out ||
+        step->n_out > step->n_rows || (step->n_out != 0 && step->logits == NULL)) {
+        return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE,
+                       "a step of %u rows and %u outputs, room is for %u and %u", step->n_rows,
+                       step->n_out, b->params.max_rows, b->params.max_out);
+    }
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < step->n_runs; i++) {
+        const lk_step_run *run = &step->runs[i];
+        if (run->n == 0 || run->first != next || run->n > step->n_rows - next) {
+            return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "the runs of a step do not cover it");
+        }
+        next += run->n;
+        const lk_status status = check_run(b, step, i, err);
+        if (status != LK_OK) {
+            return status;
+        }
+    }
+    uint32_t n_out = 0;
+    for (uint32_t r = 0; r < step->n_rows; r++) {
+        const lk_step_row *row = &step->rows[r];
+        if (row->token < 0 || (uint32_t)row->token >= b->graph->n_vocab) {
+            return lk_fail(err, LK_E_ARG, LK_AT_ROW(-1, row->pos), "token %d, expected 0 .. %u",
+                           row->token, b->graph->n_vocab - 1);
+        }
+        n_out += row->i_out >= 0;
+        if (row->i_out >= 0 && (uint32_t)row->i_out != n_out - 1) {
+            return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "outputs of a step are out of order");
+        }
+    }
+    return next == step->n_rows && n_out == step->n_out
+               ? LK_OK
+               : lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "a step's counts do not agree");
+}
+
+static void begin_step(lk_backend *b, lk_step *step) {
+    b->step = step;
+    for (uint32_t r = 0; r < step->n_rows; r++) {
+        lk_step_row *row = &step->rows[r];
+        row->bad_op = LK_NODE_COUNT;
+        row->bad_layer = -1;
+        if (row->i_out >= 0) {
+            b->out_rows[row->i_out] = r;
+        }
+    }
+    b->mixed[LK_ROWS_ALL] = step->n_runs > 1;
+    b->mixed[LK_ROWS_OUT] = step->n_out > 0 && step->rows[b->out_rows[0]].i_run !=
+                                                   step->rows[b->out_rows[step->n_out - 1]].i_run;
+    for (uint32_t i = 0; i < LK_CPU_PREP_COUNT; i++) {
+        b->prepared[i].value = -1;
+    }
+}
+
+static void fill_ropes(void *arg, uint32_t begin, uint32_t end) {
+    lk_backend *b = arg;
+    for (uint32_t i = 0; i < b->graph->n_ropes; i++) {
+        const lk_rope_table *table = &b->graph->ropes[i];
+        for (uint32_t r = begin; r < end; r++) {
+            lk_rope_cos_sin(b->step->rows[r].pos, table->inv, table->n_rot / 2, table->magnitude,
+                            b->rope[i] + (size_t)r * table->n_rot);
+        }
+    }
+}
+
+/* The end of the nodes that run together with node i: a run of row-wise ones, or matrix products of
+ * one input. */
+static uint32_t group_end(const lk_graph *graph, uint32_t i) {
+    const lk_node *first = &graph->nodes[i];
+    const lk_row_space space = graph->values[first->out].space;
+    const bool row_wise = lk_node_is_row_wise(first->kind);
+    uint32_t end = i + 1;
+    for (; end < graph->n_nodes; end++) {
+        const lk_node *node = &graph->nodes[end];
+        const bool joins =
+            row_wise ? lk_node_is_row_wise(node->kind) && graph->values[node->out].space == space
+                     : first->kind == LK_NODE_MATMUL && node->kind == LK_NODE_MATMUL &&
+                           node->in[0] == first->in[0] && node->layer == first->layer;
+        if (!joins) {
+            break;
+        }
+    }
+    return end;
+}
+
+lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err) {
+    const lk_status status = check_step(b, step, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    begin_step(b, step);
+    lk_cpu_for_rows(b, fill_ropes, b, step->n_rows, SINCOS_COST);
+    const lk_graph *graph = b->graph;
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i = end) {
+        const lk_node *node = &graph->nodes[i];
+        end = group_end(graph, i);
+        if (lk_cpu_n_rows(b, graph->values[node->out].space) == 0) {
+            continue;
+        }
+        if (lk_node_is_row_wise(node->kind)) {
+            lk_cpu_run_row_wise(b, node, &graph->nodes[end]);
+        } else if (node->kind == LK_NODE_MATMUL) {
+            lk_cpu_run_matmul(b, node, &graph->nodes[end]);
+        } else if (node->kind == LK_NODE_ATTENTION) {
+            lk_cpu_run_attention(b, node);
+        } else if (node->kind == LK_NODE_MOE) {
+            lk_cpu_run_moe(b, node);
+        } else {
+            lk_cpu_run_select(b, node);
+        }
+    }
+    b->step = NULL;
+    return LK_OK;
+}
