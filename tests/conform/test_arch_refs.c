@@ -1,0 +1,257 @@
+/* test_arch_refs.c - every architecture against logits of an independent float64 implementation
+ * (tests/data/archs/README.md): tiny models with float32 weights, so that the real rules and the
+ * float32-activation mode compute the same expressions. Models that are not in tests/data are read
+ * from the shared folder where it is there. The mistakes at the end show that the comparison can
+ * fail. */
+#include <math.h>
+
+#include "step_driver.h"
+
+enum { N_LENGTHS = 4, MAX_TOKENS = 700, MAX_POSITIONS = 5, N_VOCAB = 128 };
+
+typedef struct sequence {
+    uint32_t n_tokens;
+    int32_t tokens[MAX_TOKENS];
+    uint32_t n_positions;
+    int32_t positions[MAX_POSITIONS];
+} sequence;
+
+typedef struct reference {
+    const char *name;
+    uint32_t n_lengths; /* of the four sequences, the first ones */
+} reference;
+
+static const reference references[] = {
+    {"llama", 3},        {"llama-linear", 4}, {"llama-yarn", 4}, {"llama-rope-freqs", 4},
+    {"llama-untied", 3}, {"llama-bias", 3},   {"qwen2", 3},      {"qwen3", 3},
+    {"qwen3moe", 3},
+};
+
+static uint32_t read_numbers(const char *line, const char *word, uint32_t max, int32_t *out) {
+    CHECK_MSG(strncmp(line, word, strlen(word)) == 0, "sequences.txt: expected %s", word);
+    char *at = NULL;
+    const long n = strtol(line + strlen(word), &at, 10);
+    CHECK(n >= 1 && n <= (long)max);
+    for (long i = 0; i < n; i++) {
+        out[i] = (int32_t)strtol(at, &at, 10);
+    }
+    return (uint32_t)n;
+}
+
+static void read_sequences(sequence sequences[N_LENGTHS]) {
+    size_t size = 0;
+    char *text = (char *)lk_test_read(lk_test_data("archs/sequences.txt"), &size);
+    char *line = text;
+    for (int i = 0; i < N_LENGTHS; i++) {
+        sequence *s = &sequences[i];
+        s->n_tokens = read_numbers(line, "tokens", MAX_TOKENS, s->tokens);
+        line = strchr(line, '\n') + 1;
+        s->n_positions = read_numbers(line, "positions", MAX_POSITIONS, s->positions);
+        line = strchr(line, '\n') + 1;
+    }
+    free(text);
+}
+
+/* tests/data/archs/NAME, else the shared folder's, else NULL. */
+static const char *find_file(const char *name, const char *suffix) {
+    char path[256];
+    (void)snprintf(path, sizeof path, "archs/%s%s", name, suffix);
+    FILE *file = fopen(lk_test_data(path), "rb");
+    if (file != NULL) {
+        (void)fclose(file);
+        return lk_test_data(path);
+    }
+    (void)snprintf(path, sizeof path, "refs/archs/%s%s", name, suffix);
+    return lk_test_shared(path);
+}
+
+static double relative_l2(const float *found, const float *expected, size_t n) {
+    double difference = 0.0;
+    double norm = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = (double)found[i] - (double)expected[i];
+        difference += d * d;
+        norm += (double)expected[i] * (double)expected[i];
+    }
+    return sqrt(difference / norm);
+}
+
+/* The worst row of one sequence; *expected moves on to the next sequence's rows. */
+static double worst_row(lk_driver *d, const sequence *s, const float **expected) {
+    float *logits = malloc((size_t)s->n_tokens * N_VOCAB * sizeof *logits);
+    if (logits == NULL) {
+        exit(1);
+    }
+    lk_driver_seq seq = lk_driver_seq_make(s->tokens, s->n_tokens, logits, 5, 7);
+    lk_driver_run(d, &seq, 512);
+    CHECK(seq.n_bad == 0);
+    double worst = 0.0;
+    for (uint32_t i = 0; i < s->n_positions; i++) {
+        const float *row = logits + (size_t)s->positions[i] * N_VOCAB;
+        const double error = relative_l2(row, *expected, N_VOCAB);
+        worst = error > worst ? error : worst;
+        *expected += N_VOCAB;
+    }
+    free(logits);
+    return worst;
+}
+
+typedef struct result {
+    double worst; /* of all sequences */
+    double last;  /* of the last one */
+} result;
+
+static result compare(lk_model *model, const reference *ref, const char *logits_path,
+                      bool f32_activations) {
+    static sequence sequences[N_LENGTHS];
+    read_sequences(sequences);
+    size_t size = 0;
+    uint8_t *bytes = lk_test_read(logits_path, &size);
+    const float *expected = (const float *)(const void *)bytes;
+    lk_backend_params params = lk_driver_params();
+    params.f32_activations = f32_activations;
+    params.n_threads = 2;
+    lk_driver d;
+    lk_driver_init(&d, model, &params);
+    CHECK(d.n_vocab == N_VOCAB);
+    result r = {0.0, 0.0};
+    for (uint32_t i = 0; i < ref->n_lengths; i++) {
+        r.last = worst_row(&d, &sequences[i], &expected);
+        r.worst = r.last > r.worst ? r.last : r.worst;
+    }
+    CHECK((size_t)((const uint8_t *)expected - bytes) == size);
+    lk_driver_deinit(&d);
+    free(bytes);
+    return r;
+}
+
+LK_TEST(architectures) {
+    for (size_t i = 0; i < sizeof references / sizeof references[0]; i++) {
+        const reference *ref = &references[i];
+        const char *path = find_file(ref->name, ".gguf");
+        if (path == NULL) {
+            (void)printf("  %-18s not here\n", ref->name);
+            continue;
+        }
+        lk_error err;
+        lk_model *model = NULL;
+        REQUIRE_OK(lk_model_open(path, NULL, &model, &err), err);
+        const char *logits = find_file(ref->name, ".logits.f32");
+        const double test_mode = compare(model, ref, logits, true).worst;
+        const double rules = compare(model, ref, logits, false).worst;
+        (void)printf("  %-18s float32 activations %.2g, lk1 %.2g\n", ref->name, test_mode, rules);
+        CHECK_MSG(test_mode <= 1e-5, "%s: relative error %g", ref->name, test_mode);
+        CHECK_MSG(rules <= 1e-5, "%s: relative error %g", ref->name, rules);
+        lk_model_close(model);
+    }
+}
+
+/* Spoils the graph of a model; false where there is nothing to spoil. */
+typedef bool spoil_fn(lk_graph *graph);
+
+static bool other_pairing(lk_graph *graph) {
+    lk_rope_table *table = &graph->ropes[0];
+    table->order = table->order == LK_ROPE_NEOX ? LK_ROPE_NORMAL : LK_ROPE_NEOX;
+    return graph->n_ropes == 1;
+}
+
+static bool recompute_rope(lk_graph *graph, const lk_rope_params *params) {
+    lk_rope_table *table = &graph->ropes[0];
+    return lk_rope_frequencies(params, table->n_rot, table->inv, &table->magnitude, NULL) == LK_OK;
+}
+
+static bool double_base(lk_graph *graph) {
+    lk_rope_params params = graph->ropes[0].params;
+    params.base *= 2.0;
+    return recompute_rope(graph, &params);
+}
+
+static bool no_scaling(lk_graph *graph) {
+    lk_rope_params params = graph->ropes[0].params;
+    params.scaling = LK_ROPE_SCALING_NONE;
+    return recompute_rope(graph, &params);
+}
+
+static bool linear_for_yarn(lk_graph *graph) {
+    lk_rope_params params = graph->ropes[0].params;
+    params.scaling = LK_ROPE_SCALING_LINEAR;
+    return recompute_rope(graph, &params);
+}
+
+static bool no_magnitude(lk_graph *graph) {
+    graph->ropes[0].magnitude = 1.0;
+    return true;
+}
+
+static bool no_factors(lk_graph *graph) {
+    lk_rope_params params = graph->ropes[0].params;
+    params.factors = NULL;
+    return recompute_rope(graph, &params);
+}
+
+static bool not_normalised(lk_graph *graph) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i].kind == LK_NODE_MOE) {
+            graph->nodes[i].p.moe.normalise = false;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* The biases become zero. */
+static bool no_biases(lk_graph *graph) {
+    static const float zeros[64];
+    static lk_weight none[16];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < graph->n_nodes && n < 16; i++) {
+        lk_node *node = &graph->nodes[i];
+        if (node->kind == LK_NODE_BIAS) {
+            none[n] = *node->w;
+            none[n].data = (const uint8_t *)(const void *)zeros;
+            node->w = &none[n++];
+        }
+    }
+    return n != 0;
+}
+
+/* A mistake, and how far it moves the last sequence's rows according to the reference. */
+typedef struct mistake {
+    const char *model;
+    const char *what;
+    spoil_fn *spoil;
+    double change;
+} mistake;
+
+static const mistake mistakes[] = {
+    {"llama", "other rotary pairing", other_pairing, 1.2},
+    {"llama", "rotary base doubled", double_base, 0.98},
+    {"llama-yarn", "no rotary scaling", no_scaling, 0.93},
+    {"llama-yarn", "linear scaling instead of YaRN", linear_for_yarn, 0.86},
+    {"llama-yarn", "YaRN without the magnitude", no_magnitude, 0.36},
+    {"llama-rope-freqs", "rope_freqs ignored", no_factors, 1.2},
+    {"qwen2", "other rotary pairing", other_pairing, 0.98},
+    {"qwen2", "biases ignored", no_biases, 1.2},
+    {"qwen3moe", "expert weights not renormalised", not_normalised, 0.31},
+};
+
+LK_TEST(mistakes_are_seen) {
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        const mistake *m = &mistakes[i];
+        const reference *ref = references;
+        while (strcmp(ref->name, m->model) != 0) {
+            ref++;
+        }
+        lk_error err;
+        lk_model *model = NULL;
+        REQUIRE_OK(lk_model_open(find_file(m->model, ".gguf"), NULL, &model, &err), err);
+        CHECK(m->spoil((lk_graph *)(uintptr_t)lk_model_graph(model)));
+        const double found = compare(model, ref, find_file(m->model, ".logits.f32"), false).last;
+        CHECK_MSG(found > 0.9 * m->change && found < 1.1 * m->change,
+                  "%s, %s: relative error %g, expected %g", m->model, m->what, found, m->change);
+        lk_model_close(model);
+    }
+}
+
+LK_TEST_MAIN(LK_RUN(architectures), LK_RUN(mistakes_are_seen))
