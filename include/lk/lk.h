@@ -6,6 +6,7 @@
 #include "lk/context.h"
 #include "lk/gguf.h"
 #include "lk/model.h"
+#include "lk/quantize.h"
 #include "lk/sampler.h"
 #include "lk/tokenizer.h"
 
