@@ -15,7 +15,7 @@ static const char help[] =
     "usage: lockstep quantize IN OUT TYPE [OPTIONS]\n\n"
     "Writes the model IN, a GGUF file with F32, F16 or BF16 tensors, as OUT with smaller ones.\n\n"
     "  TYPE           Q4_0, Q4_K_M, Q5_K_M, Q6_K, Q8_0, F16 or BF16 (case ignored)\n"
-    "  -t, --threads N  threads (0, the default: one per processor); never changes the output\n"
+    "  -t, --threads N  threads (default: one per processor); never changes the output\n"
     "  --json           the report as JSON, with every tensor\n\n"
     "Norms, biases and routers stay F32. A matrix whose rows do not divide into the blocks of its\n"
     "format gets another one, and the report says so. OUT appears only when all went well.\n\n"
@@ -125,7 +125,7 @@ int lk_command_quantize(int argc, char **argv) {
     int64_t n_threads = 0;
     bool is_json = false;
     const lk_option options[] = {
-        {"--threads", "-t", LK_OPTION_INT, &n_threads, 0, 256, NULL},
+        {"--threads", "-t", LK_OPTION_INT, &n_threads, 1, 256, NULL},
         {"--json", NULL, LK_OPTION_FLAG, &is_json, 0, 0, NULL},
     };
     const lk_positional positionals[] = {
