@@ -52,7 +52,7 @@ typedef struct lk_context_params {
 #define LK_MAX_SEQUENCES 4096
 #define LK_MAX_ROWS 4096
 #define LK_MAX_LOGITS 65536
-#define LK_MAX_POSITIONS ((int64_t)1 << 31) /* of one sequence */
+#define LK_MAX_POSITIONS ((int64_t)1 << 28) /* of one sequence */
 /* kv_positions 0, 1 sequence, 512 rows at once, 512 rows with logits, f16 keys and values. */
 #define LK_CONTEXT_PARAMS_INIT                                                                     \
     ((lk_context_params){sizeof(lk_context_params), NULL, 0, LK_CPU_ALL, 0, 1, 512, 512,           \

@@ -1,0 +1,185 @@
+/* context.c - creating and destroying contexts. Everything is checked and allocated here, once. */
+#include "engine/context.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/pool.h"
+
+static lk_status check_range(const char *name, int64_t value, int64_t min, int64_t max,
+                             lk_error *err) {
+    if (value < min || value > max) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(name), "%s is %lld, expected %lld .. %lld",
+                       name, (long long)value, (long long)min, (long long)max);
+    }
+    return LK_OK;
+}
+
+static lk_status check_params(const lk_context_params *p, lk_error *err) {
+    const struct {
+        const char *name;
+        int64_t value, min, max;
+    } ranges[] = {
+        {"n_threads", p->n_threads, 0, LK_POOL_MAX_THREADS},
+        {"kv_positions", p->kv_positions, 0, INT64_MAX},
+        {"n_sequences", p->n_sequences, 1, LK_MAX_SEQUENCES},
+        {"max_rows", p->max_rows, 1, LK_MAX_ROWS},
+        {"max_logits", p->max_logits, 1, LK_MAX_LOGITS},
+        {"k_type", (int64_t)p->k_type, LK_KV_F32, LK_KV_Q8_0},
+        {"v_type", (int64_t)p->v_type, LK_KV_F32, LK_KV_Q8_0},
+        {"flags", p->flags, 0, LK_CONTEXT_POISON | LK_CONTEXT_F32_ACTIVATIONS},
+    };
+    if (p->struct_size != sizeof *p) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
+                       "lk_context_params.struct_size is %zu, this library knows %zu",
+                       p->struct_size, sizeof *p);
+    }
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        const lk_status status =
+            check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
+        if (status != LK_OK) {
+            return status;
+        }
+    }
+    return LK_OK;
+}
+
+/* Pages that hold kv_positions positions however they are split among the sequences: each but one
+ * can leave up to a page less one position unused. */
+static lk_status count_pages(const lk_context_params *params, uint64_t n_ctx_train,
+                             uint32_t *n_pages, lk_error *err) {
+    const uint64_t wanted = params->kv_positions > 0 ? (uint64_t)params->kv_positions : n_ctx_train;
+    const uint64_t slack = (uint64_t)(LK_CHUNK - 1) * (uint64_t)params->n_sequences;
+    const uint64_t max_positions = (uint64_t)UINT32_MAX * LK_CHUNK - slack;
+    if (wanted > max_positions) {
+        return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("kv_positions"),
+                       "kv_positions is %llu, at most %llu are possible",
+                       (unsigned long long)wanted, (unsigned long long)max_positions);
+    }
+    *n_pages = (uint32_t)((wanted + slack) / LK_CHUNK);
+    return LK_OK;
+}
+
+static lk_status create_backend(lk_context *c, uint32_t n_pages, lk_error *err) {
+    static const lk_kv_format formats[] = {
+        [LK_KV_F32] = LK_KV_FORMAT_F32,
+        [LK_KV_F16] = LK_KV_FORMAT_F16,
+        [LK_KV_Q8_0] = LK_KV_FORMAT_Q8_0,
+    };
+    const lk_context_params *p = &c->params;
+    const lk_backend_params params = {
+        .allocator = c->allocator,
+        .n_threads = p->n_threads,
+        .isa_mask = p->isa_mask,
+        .max_rows = (uint32_t)p->max_rows,
+        .max_out = (uint32_t)(p->max_rows < p->max_logits ? p->max_rows : p->max_logits),
+        .n_pages = n_pages,
+        .k_format = formats[p->k_type],
+        .v_format = formats[p->v_type],
+        .f32_activations = (p->flags & LK_CONTEXT_F32_ACTIVATIONS) != 0,
+    };
+    const lk_status status = c->ops->create(c->graph, &params, &c->backend, err);
+    lk_kv_pages_attach(&c->pages, c->ops, c->backend);
+    return status;
+}
+
+static lk_status allocate(lk_context *c, uint32_t n_pages, lk_error *err) {
+    const lk_allocator *a = c->allocator;
+    const size_t n_seqs = (size_t)c->params.n_sequences;
+    const size_t max_rows = (size_t)c->params.max_rows;
+    const size_t max_logits = (size_t)c->params.max_logits;
+    const uint32_t most = (uint32_t)(LK_MAX_POSITIONS / LK_CHUNK);
+    c->table_capacity = n_pages < most ? n_pages : most;
+    c->seqs = lk_alloc_array_zero(a, n_seqs, sizeof c->seqs[0]);
+    c->tables = lk_alloc_array(a, n_seqs, c->table_capacity * sizeof c->tables[0]);
+    c->seq_steps = lk_alloc_array_zero(a, n_seqs, sizeof c->seq_steps[0]);
+    c->touched = lk_alloc_array(a, n_seqs, sizeof c->touched[0]);
+    c->batch_seqs = lk_alloc_array(a, n_seqs, sizeof c->batch_seqs[0]);
+    c->runs = lk_alloc_array(a, n_seqs, sizeof c->runs[0]);
+    c->step_rows = lk_alloc_array(a, max_rows, sizeof c->step_rows[0]);
+    c->row_of_step = lk_alloc_array(a, max_rows, sizeof c->row_of_step[0]);
+    c->out_of_step = lk_alloc_array(a, max_rows, sizeof c->out_of_step[0]);
+    c->outs = lk_alloc_array(a, max_logits, sizeof c->outs[0]);
+    c->logits = lk_alloc_array(a, max_logits, (size_t)c->graph->n_vocab * sizeof c->logits[0]);
+    if (c->seqs == NULL || c->tables == NULL || c->seq_steps == NULL || c->touched == NULL ||
+        c->batch_seqs == NULL || c->runs == NULL || c->step_rows == NULL ||
+        c->row_of_step == NULL || c->out_of_step == NULL || c->outs == NULL || c->logits == NULL) {
+        return lk_fail_nomem(err, "the context's tables and logits",
+                             max_logits * c->graph->n_vocab * sizeof c->logits[0]);
+    }
+    for (size_t i = 0; i < n_seqs; i++) {
+        c->seqs[i].pages = c->tables + i * c->table_capacity;
+    }
+    return lk_kv_pages_init(&c->pages, a, n_pages, (c->params.flags & LK_CONTEXT_POISON) != 0,
+                            c->params.page_seed, err);
+}
+
+void lk_context_free(lk_context *c) {
+    if (c == NULL) {
+        return;
+    }
+    const lk_allocator *a = c->allocator;
+    const size_t n_seqs = (size_t)c->params.n_sequences;
+    const size_t max_rows = (size_t)c->params.max_rows;
+    const size_t max_logits = (size_t)c->params.max_logits;
+    lk_kv_pages_deinit(&c->pages);
+    if (c->backend != NULL) {
+        c->ops->destroy(c->backend);
+    }
+    lk_free_array(a, c->logits, max_logits, (size_t)c->graph->n_vocab * sizeof c->logits[0]);
+    lk_free_array(a, c->outs, max_logits, sizeof c->outs[0]);
+    lk_free_array(a, c->out_of_step, max_rows, sizeof c->out_of_step[0]);
+    lk_free_array(a, c->row_of_step, max_rows, sizeof c->row_of_step[0]);
+    lk_free_array(a, c->step_rows, max_rows, sizeof c->step_rows[0]);
+    lk_free_array(a, c->runs, n_seqs, sizeof c->runs[0]);
+    lk_free_array(a, c->batch_seqs, n_seqs, sizeof c->batch_seqs[0]);
+    lk_free_array(a, c->touched, n_seqs, sizeof c->touched[0]);
+    lk_free_array(a, c->seq_steps, n_seqs, sizeof c->seq_steps[0]);
+    lk_free_array(a, c->tables, n_seqs, c->table_capacity * sizeof c->tables[0]);
+    lk_free_array(a, c->seqs, n_seqs, sizeof c->seqs[0]);
+    lk_free(a, c, sizeof *c);
+}
+
+lk_status lk_context_build(const lk_context_source *source, const lk_context_params *params,
+                           lk_context **out, lk_error *err) {
+    *out = NULL;
+    lk_status status = check_params(params, err);
+    uint32_t n_pages = 0;
+    if (status == LK_OK) {
+        status = count_pages(params, source->n_ctx_train, &n_pages, err);
+    }
+    if (status != LK_OK) {
+        return status;
+    }
+    const lk_allocator *a = lk_allocator_or_default(params->allocator);
+    lk_context *c = lk_alloc_zero(a, sizeof *c);
+    if (c == NULL) {
+        return lk_fail_nomem(err, "a context", sizeof *c);
+    }
+    c->allocator = a;
+    c->model = source->model;
+    c->graph = source->graph;
+    c->ops = source->ops;
+    c->params = *params;
+    atomic_init(&c->is_busy, 0);
+    atomic_init(&c->wants_cancel, 0);
+    status = allocate(c, n_pages, err);
+    if (status == LK_OK) {
+        status = create_backend(c, n_pages, err);
+    }
+    if (status != LK_OK) {
+        lk_context_free(c);
+        return status;
+    }
+    *out = c;
+    return LK_OK;
+}
+
+lk_status lk_context_check_seq(const lk_context *context, int32_t seq, lk_error *err) {
+    if (seq < 0 || seq >= context->params.n_sequences) {
+        return lk_fail(err, LK_E_ARG, LK_AT_ROW(seq, -1), "sequence %d, expected 0 .. %d", seq,
+                       context->params.n_sequences - 1);
+    }
+    return LK_OK;
+}

@@ -1,0 +1,434 @@
+/* decode.c - one call of decode as a transaction: check all rows, reserve all pages, compute in
+ * micro-batches, then commit or undo sequence by sequence.
+ *
+ * Nothing is allocated. Until the end the lengths of the sequences stay as they were, so undoing
+ * means giving back the pages that were added and putting back a shared page that was copied. What
+ * was written behind the old length of a page that is kept is never read: every write starts there.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "engine/context.h"
+
+static lk_seq_step *step_of(lk_context *c, int32_t seq) {
+    return &c->seq_steps[seq];
+}
+
+/* ---- 1. checking ---- */
+
+static lk_status check_row(lk_context *c, const lk_row *row, size_t i_row, lk_error *err) {
+    const lk_where where = LK_AT_ROW(row->seq, row->pos);
+    const uint32_t n_vocab = c->graph->n_vocab;
+    if (row->seq < 0 || row->seq >= c->params.n_sequences) {
+        return lk_fail(err, LK_E_ARG, where, "row %zu: sequence %d, expected 0 .. %d", i_row,
+                       row->seq, c->params.n_sequences - 1);
+    }
+    if (row->token < 0 || (uint32_t)row->token >= n_vocab) {
+        return lk_fail(err, LK_E_ARG, where, "row %zu (sequence %d): token %d, expected 0 .. %u",
+                       i_row, row->seq, row->token, n_vocab - 1);
+    }
+    if ((row->flags & ~(uint32_t)LK_ROW_LOGITS) != 0 || row->reserved != 0) {
+        return lk_fail(err, LK_E_ARG, where,
+                       "row %zu (sequence %d): flags 0x%x and reserved 0x%x have unknown bits",
+                       i_row, row->seq, row->flags, row->reserved);
+    }
+    const lk_seq_step *s = step_of(c, row->seq);
+    const int64_t expected = s->is_touched ? s->new_length : c->seqs[row->seq].length;
+    if (row->pos != expected) {
+        return lk_fail(err, LK_E_ARG, where,
+                       "row %zu: sequence %d continues at position %lld, not %lld", i_row, row->seq,
+                       (long long)expected, (long long)row->pos);
+    }
+    if (expected >= LK_MAX_POSITIONS) {
+        return lk_fail(err, LK_E_LIMIT, where, "row %zu: sequence %d is full at %lld positions",
+                       i_row, row->seq, (long long)LK_MAX_POSITIONS);
+    }
+    return LK_OK;
+}
+
+static void touch(lk_context *c, int32_t seq) {
+    const lk_seq *sequence = &c->seqs[seq];
+    *step_of(c, seq) = (lk_seq_step){
+        .old_length = sequence->length,
+        .new_length = sequence->length,
+        .old_n_pages = sequence->n_pages,
+        .is_touched = true,
+    };
+    c->touched[c->n_touched++] = seq;
+}
+
+static lk_status check_rows(lk_context *c, const lk_row *rows, size_t n_rows, lk_error *err) {
+    size_t n_logits = 0;
+    for (size_t i = 0; i < n_rows; i++) {
+        const lk_status status = check_row(c, &rows[i], i, err);
+        if (status != LK_OK) {
+            return status;
+        }
+        if (!step_of(c, rows[i].seq)->is_touched) {
+            touch(c, rows[i].seq);
+        }
+        step_of(c, rows[i].seq)->new_length++;
+        n_logits += (rows[i].flags & LK_ROW_LOGITS) != 0;
+    }
+    if (n_logits > (size_t)c->params.max_logits) {
+        return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("max_logits"),
+                       "%zu rows want logits, this context was created for %d", n_logits,
+                       c->params.max_logits);
+    }
+    return LK_OK;
+}
+
+/* ---- 2. pages ---- */
+
+static lk_status fail_full(const lk_context *c, int32_t seq, int64_t pos, lk_error *err) {
+    return lk_fail(err, LK_E_FULL, LK_AT_ROW(seq, pos),
+                   "no KV page for sequence %d at position %lld: all %u pages of %d positions are "
+                   "in use",
+                   seq, (long long)pos, c->pages.n_pages, LK_CHUNK);
+}
+
+/* `seq` is the last holder of a page that others have left for copies in this call. If one of them
+ * is longer, writing here would destroy what it needs when it is undone: then the longest takes the
+ * page back and leaves its copy, still the same, to `seq`. */
+static void leave_to_longest(lk_context *c, int32_t seq) {
+    lk_seq_step *s = step_of(c, seq);
+    uint32_t *last = &c->seqs[seq].pages[s->old_n_pages - 1];
+    int32_t longest = seq;
+    for (uint32_t i = 0; i < c->n_touched; i++) {
+        const lk_seq_step *other = step_of(c, c->touched[i]);
+        if (other->has_copy && other->copied_from == *last &&
+            other->old_length > step_of(c, longest)->old_length) {
+            longest = c->touched[i];
+        }
+    }
+    if (longest == seq) {
+        return;
+    }
+    lk_seq_step *t = step_of(c, longest);
+    uint32_t *last_of_longest = &c->seqs[longest].pages[t->old_n_pages - 1];
+    s->has_copy = true;
+    s->copied_from = *last;
+    *last = *last_of_longest;
+    *last_of_longest = s->copied_from;
+    t->has_copy = false;
+}
+
+/* The page that the first new row goes to must be this sequence's alone. */
+static lk_status own_last_page(lk_context *c, int32_t seq, lk_error *err) {
+    lk_seq_step *s = step_of(c, seq);
+    if (s->old_length % LK_CHUNK == 0) {
+        return LK_OK; /* no page, or the last one is complete */
+    }
+    uint32_t *last = &c->seqs[seq].pages[s->old_n_pages - 1];
+    if (c->pages.refs[*last] == 1) {
+        if (c->n_copies > 0) {
+            leave_to_longest(c, seq);
+        }
+        return LK_OK;
+    }
+    uint32_t copy = 0;
+    const lk_status status = lk_kv_pages_copy(&c->pages, *last, &copy, err);
+    if (status != LK_OK) {
+        return status == LK_E_FULL ? fail_full(c, seq, s->old_length, err) : status;
+    }
+    c->n_copies++;
+    s->copied_from = *last;
+    s->has_copy = true;
+    *last = copy;
+    lk_kv_pages_release(&c->pages, s->copied_from); /* others hold it: not the last reference */
+    return LK_OK;
+}
+
+static lk_status reserve(lk_context *c, int32_t seq, lk_error *err) {
+    lk_seq *sequence = &c->seqs[seq];
+    const uint32_t n_pages = lk_seq_pages_for(step_of(c, seq)->new_length);
+    lk_status status = own_last_page(c, seq, err);
+    while (status == LK_OK && sequence->n_pages < n_pages) {
+        const int64_t first = (int64_t)sequence->n_pages * LK_CHUNK;
+        uint32_t page = 0;
+        if (sequence->n_pages == c->table_capacity) {
+            status = LK_E_FULL;
+        } else {
+            status = lk_kv_pages_take(&c->pages, &page, err);
+        }
+        if (status == LK_E_FULL) {
+            return fail_full(c, seq, first, err);
+        }
+        if (status == LK_OK) {
+            sequence->pages[sequence->n_pages++] = page;
+        }
+    }
+    return status;
+}
+
+static void undo(lk_context *c, int32_t seq) {
+    lk_seq *sequence = &c->seqs[seq];
+    const lk_seq_step *s = step_of(c, seq);
+    while (sequence->n_pages > s->old_n_pages) {
+        lk_kv_pages_release(&c->pages, sequence->pages[--sequence->n_pages]);
+    }
+    if (s->has_copy) {
+        uint32_t *last = &sequence->pages[s->old_n_pages - 1];
+        lk_kv_pages_release(&c->pages, *last);
+        lk_kv_pages_share(&c->pages, s->copied_from);
+        *last = s->copied_from;
+    }
+    assert(sequence->length == s->old_length);
+}
+
+/* ---- 3. micro-batches ---- */
+
+/* Chooses rows of the call from *i_row on, at most max_rows, without those of sequences that have
+ * failed, and counts them by sequence. */
+static uint32_t choose_rows(lk_context *c, const lk_row *rows, size_t n_rows, size_t *i_row,
+                            uint32_t *n_seqs) {
+    uint32_t n = 0;
+    *n_seqs = 0;
+    for (; *i_row < n_rows && n < (uint32_t)c->params.max_rows; (*i_row)++) {
+        const int32_t seq = rows[*i_row].seq;
+        lk_seq_step *s = step_of(c, seq);
+        if (s->has_failed) {
+            continue;
+        }
+        if (s->n_batch++ == 0) {
+            c->batch_seqs[(*n_seqs)++] = seq;
+        }
+        n++;
+    }
+    return n;
+}
+
+/* One run per sequence, in the order in which they appear. */
+static void make_runs(lk_context *c, uint32_t n_seqs) {
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < n_seqs; i++) {
+        lk_seq_step *s = step_of(c, c->batch_seqs[i]);
+        c->runs[i] = (lk_step_run){first, s->n_batch, c->seqs[c->batch_seqs[i]].pages};
+        s->i_run = i;
+        s->i_next = first;
+        first += s->n_batch;
+        s->n_batch = 0;
+    }
+}
+
+/* Puts the rows [begin, end) of the call into their runs, and lists those that want logits. */
+static void place_rows(lk_context *c, const lk_row *rows, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++) {
+        const lk_row *row = &rows[i];
+        const bool wants_logits = (row->flags & LK_ROW_LOGITS) != 0;
+        lk_seq_step *s = step_of(c, row->seq);
+        if (wants_logits) {
+            c->outs[c->n_outs] = (lk_out_row){i, row->seq, 0, s->has_failed};
+        }
+        if (!s->has_failed) {
+            const uint32_t k = s->i_next++;
+            c->step_rows[k] = (lk_step_row){
+                .token = row->token,
+                .i_run = s->i_run,
+                .pos = row->pos,
+                .i_out = wants_logits ? 0 : -1,
+                .bad_layer = -1,
+                .bad_op = LK_NODE_COUNT,
+            };
+            c->row_of_step[k] = i;
+            c->out_of_step[k] = c->n_outs;
+        }
+        c->n_outs += wants_logits;
+    }
+}
+
+/* Numbers the rows that want logits in the order of the step; *n_used: logits rows of earlier
+ * micro-batches. Returns how many there are. */
+static uint32_t number_outs(lk_context *c, uint32_t n_rows, uint32_t n_used) {
+    uint32_t n_out = 0;
+    for (uint32_t k = 0; k < n_rows; k++) {
+        if (c->step_rows[k].i_out >= 0) {
+            c->step_rows[k].i_out = (int32_t)n_out;
+            c->outs[c->out_of_step[k]].i_logits = n_used + n_out;
+            n_out++;
+        }
+    }
+    return n_out;
+}
+
+/* The earliest row of the call that is not finite. */
+typedef struct failure {
+    size_t i_row; /* SIZE_MAX: none */
+    lk_step_row row;
+} failure;
+
+/* Records which rows of a step are not finite. */
+static void collect(lk_context *c, uint32_t n_rows, const lk_row *rows, lk_row_status *row_status,
+                    failure *bad) {
+    for (uint32_t k = 0; k < n_rows; k++) {
+        const lk_step_row *row = &c->step_rows[k];
+        const size_t i_row = c->row_of_step[k];
+        if (row->bad_op == LK_NODE_COUNT) {
+            continue;
+        }
+        step_of(c, rows[i_row].seq)->has_failed = true;
+        if (row_status != NULL) {
+            row_status[i_row].layer = row->bad_layer;
+            (void)snprintf(row_status[i_row].op, sizeof row_status[i_row].op, "%s",
+                           lk_node_name(row->bad_op));
+        }
+        if (i_row < bad->i_row) {
+            *bad = (failure){i_row, *row};
+        }
+    }
+}
+
+static lk_status compute(lk_context *c, const lk_row *rows, size_t n_rows,
+                         lk_row_status *row_status, failure *bad, lk_error *err) {
+    uint32_t n_logits = 0;
+    for (size_t i = 0; i < n_rows;) {
+        if (atomic_exchange(&c->wants_cancel, 0) != 0) {
+            return lk_fail(err, LK_E_CANCELLED, LK_NOWHERE, "cancelled after %zu of %zu rows", i,
+                           n_rows);
+        }
+        const size_t begin = i;
+        uint32_t n_seqs = 0;
+        const uint32_t n = choose_rows(c, rows, n_rows, &i, &n_seqs);
+        make_runs(c, n_seqs);
+        place_rows(c, rows, begin, i);
+        if (n == 0) {
+            continue;
+        }
+        lk_step step = {
+            .rows = c->step_rows,
+            .n_rows = n,
+            .runs = c->runs,
+            .n_runs = n_seqs,
+            .n_out = number_outs(c, n, n_logits),
+            .logits = c->logits + (size_t)n_logits * c->graph->n_vocab,
+        };
+        const lk_status status = c->ops->step(c->backend, &step, err);
+        if (status != LK_OK) {
+            return status;
+        }
+        n_logits += step.n_out;
+        c->n_steps++;
+        c->n_rows += n;
+        collect(c, n, rows, row_status, bad);
+    }
+    return LK_OK;
+}
+
+/* ---- 4. the end ---- */
+
+static void commit(lk_context *c) {
+    for (uint32_t i = 0; i < c->n_touched; i++) {
+        const int32_t seq = c->touched[i];
+        if (step_of(c, seq)->has_failed) {
+            undo(c, seq);
+        } else {
+            c->seqs[seq].length = step_of(c, seq)->new_length;
+        }
+    }
+    for (uint32_t i = 0; i < c->n_outs; i++) {
+        c->outs[i].has_failed = step_of(c, c->outs[i].seq)->has_failed;
+    }
+}
+
+/* Rows that are clean themselves, or were not computed, but belong to a sequence that failed. */
+static void mark_undone(const lk_context *c, const lk_row *rows, size_t n_rows,
+                        lk_row_status *row_status) {
+    for (size_t i = 0; i < n_rows; i++) {
+        if (c->seq_steps[rows[i].seq].has_failed) {
+            row_status[i].status = LK_E_NONFINITE;
+        }
+    }
+}
+
+static lk_status fail_rows(const lk_row *rows, const failure *bad, lk_error *err) {
+    const lk_row *row = &rows[bad->i_row];
+    char layer[24] = "outside the layers";
+    if (bad->row.bad_layer >= 0) {
+        (void)snprintf(layer, sizeof layer, "layer %d", bad->row.bad_layer);
+    }
+    return lk_fail(err, LK_E_ROWS, LK_AT_ROW(row->seq, row->pos),
+                   "sequence %d, position %lld: a value is not finite (%s, operator %s)", row->seq,
+                   (long long)row->pos, layer, lk_node_name(bad->row.bad_op));
+}
+
+static void release_steps(lk_context *c) {
+    for (uint32_t i = 0; i < c->n_touched; i++) {
+        step_of(c, c->touched[i])->is_touched = false;
+    }
+    c->n_touched = 0;
+}
+
+static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_status *row_status,
+                     lk_error *err) {
+    lk_status status = check_rows(c, rows, n_rows, err);
+    if (status != LK_OK) {
+        return status; /* no page has been touched */
+    }
+    failure bad = {.i_row = SIZE_MAX};
+    for (uint32_t i = 0; i < c->n_touched && status == LK_OK; i++) {
+        status = reserve(c, c->touched[i], err);
+    }
+    if (status == LK_OK) {
+        for (size_t i = 0; i < n_rows; i++) {
+            lk_seq_set_token(&c->seqs[rows[i].seq], &c->pages, rows[i].pos, rows[i].token);
+        }
+        for (size_t i = 0; row_status != NULL && i < n_rows; i++) {
+            row_status[i] = (lk_row_status){LK_OK, -1, ""};
+        }
+        status = compute(c, rows, n_rows, row_status, &bad, err);
+    }
+    if (status != LK_OK) {
+        for (uint32_t i = 0; i < c->n_touched; i++) {
+            undo(c, c->touched[i]);
+        }
+        c->n_outs = 0;
+        return status;
+    }
+    commit(c);
+    if (bad.i_row == SIZE_MAX) {
+        return LK_OK;
+    }
+    if (row_status != NULL) {
+        mark_undone(c, rows, n_rows, row_status);
+    }
+    return fail_rows(rows, &bad, err);
+}
+
+lk_status lk_context_run(lk_context *context, const lk_row *rows, size_t n_rows,
+                         lk_row_status *row_status, lk_error *err) {
+    context->n_outs = 0;
+    context->n_copies = 0;
+    const lk_status status = run(context, rows, n_rows, row_status, err);
+    release_steps(context);
+    return status;
+}
+
+lk_status lk_context_find_logits(const lk_context *context, size_t i_row, const float **logits,
+                                 lk_error *err) {
+    *logits = NULL;
+    uint32_t begin = 0;
+    uint32_t end = context->n_outs;
+    while (begin < end) {
+        const uint32_t middle = begin + (end - begin) / 2;
+        if (context->outs[middle].i_row < i_row) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    if (begin == context->n_outs || context->outs[begin].i_row != i_row) {
+        return lk_fail(err, LK_E_ARG, LK_NOWHERE,
+                       "row %zu of the last decode has no logits: it was not asked for them",
+                       i_row);
+    }
+    const lk_out_row *out = &context->outs[begin];
+    if (out->has_failed) {
+        return lk_fail(err, LK_E_NONFINITE, (lk_where){out->seq, -1, UINT64_MAX, NULL},
+                       "row %zu of the last decode failed, with all rows of sequence %d", i_row,
+                       out->seq);
+    }
+    *logits = context->logits + (size_t)out->i_logits * context->graph->n_vocab;
+    return LK_OK;
+}
