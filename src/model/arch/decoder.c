@@ -60,16 +60,16 @@ static void read_heads(lk_loader *loader, lk_hparams *h) {
     const uint32_t even_share = h->n_heads != 0 ? h->n_embd / h->n_heads : 0;
     h->head_dim = lk_loader_u32_or(loader, "attention.key_length", even_share);
     const uint32_t value_length = lk_loader_u32_or(loader, "attention.value_length", even_share);
+    if (h->head_dim == 0 || h->head_dim % 8 != 0 || h->head_dim > LK_MAX_HEAD_DIM) {
+        lk_loader_fail(loader, LK_E_UNSUPPORTED, "attention.key_length",
+                       "head size %u (attention.key_length), expected a multiple of 8 up to %d",
+                       h->head_dim, LK_MAX_HEAD_DIM);
+    }
     if (value_length != h->head_dim) {
         lk_loader_fail(loader, LK_E_UNSUPPORTED, "attention.value_length",
                        "value heads of %u beside key heads of %u (attention.value_length) are not "
                        "supported",
                        value_length, h->head_dim);
-    }
-    if (h->head_dim == 0 || h->head_dim % 8 != 0 || h->head_dim > LK_MAX_HEAD_DIM) {
-        lk_loader_fail(loader, LK_E_UNSUPPORTED, "attention.key_length",
-                       "head size %u (attention.key_length), expected a multiple of 8 up to %d",
-                       h->head_dim, LK_MAX_HEAD_DIM);
     }
     static const char rot_key[] = "rope.dimension_count";
     h->n_rot =
