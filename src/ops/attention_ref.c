@@ -73,24 +73,20 @@ static float score_q8_0(const attn_query *query, const uint8_t *block, size_t j)
 /* The product of the query with key j of the block, before the scale. */
 static float score(const attn_query *query, lk_kv_format format, const uint8_t *block, size_t j) {
     const size_t head_dim = query->head_dim;
-    float p[LK_SUM_LANES] = {0.0f};
+    float key[LK_MAX_HEAD_DIM];
     switch (format) {
     case LK_KV_FORMAT_F32:
-        for (size_t k = 0; k < head_dim; k++) {
-            const float key = load_f32(block + (j * head_dim + k) * sizeof(float));
-            p[k % LK_SUM_LANES] = p[k % LK_SUM_LANES] + query->x[k] * key;
-        }
+        memcpy(key, block + j * head_dim * sizeof(float), head_dim * sizeof(float));
         break;
     case LK_KV_FORMAT_F16:
         for (size_t k = 0; k < head_dim; k++) {
-            const float key = load_f16(block + (j * head_dim + k) * sizeof(uint16_t));
-            p[k % LK_SUM_LANES] = p[k % LK_SUM_LANES] + query->x[k] * key;
+            key[k] = load_f16(block + (j * head_dim + k) * sizeof(uint16_t));
         }
         break;
     case LK_KV_FORMAT_Q8_0:
         return score_q8_0(query, block, j);
     }
-    return lk_sum16_tree(p);
+    return lk_sum16_dot(query->x, key, head_dim);
 }
 
 /* out += p * value j of the block. */

@@ -19,8 +19,13 @@ static float read_weight(const uint8_t *w) {
 
 static float row_dot(const uint8_t *w, const float *x, size_t n) {
     float p[LK_SUM_LANES] = {0.0f};
-    for (size_t k = 0; k < n; k++) {
-        p[k % LK_SUM_LANES] = p[k % LK_SUM_LANES] + read_weight(w + 2 * k) * x[k];
+    for (size_t k = 0; k < n; k += LK_SUM_LANES) {
+        const size_t count = n - k < LK_SUM_LANES ? n - k : LK_SUM_LANES;
+        float v[LK_SUM_LANES];
+        for (size_t j = 0; j < count; j++) {
+            v[j] = read_weight(w + 2 * (k + j));
+        }
+        lk_sum16_add(p, v, x + k, count);
     }
     return lk_sum16_tree(p);
 }

@@ -5,9 +5,13 @@
 
 static float row_dot(const uint8_t *w, const float *x, size_t n) {
     float p[LK_SUM_LANES] = {0.0f};
-    for (size_t k = 0; k < n; k++) {
-        const float v = lk_f16_to_f32(lk_load_u16(w + 2 * k));
-        p[k % LK_SUM_LANES] = p[k % LK_SUM_LANES] + v * x[k];
+    for (size_t k = 0; k < n; k += LK_SUM_LANES) {
+        const size_t count = n - k < LK_SUM_LANES ? n - k : LK_SUM_LANES;
+        float v[LK_SUM_LANES];
+        for (size_t j = 0; j < count; j++) {
+            v[j] = lk_f16_to_f32(lk_load_u16(w + 2 * (k + j)));
+        }
+        lk_sum16_add(p, v, x + k, count);
     }
     return lk_sum16_tree(p);
 }

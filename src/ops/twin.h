@@ -27,17 +27,24 @@ static inline float lk_sum16_tree(const float p[LK_SUM_LANES]) {
     return a[0] + a[1];
 }
 
-/* S16 over a[k] * b[k], products rounded. */
+/* p[j] += a[j] * b[j] for j < n <= 16, products rounded: one round of S16. */
+static inline void lk_sum16_add(float p[LK_SUM_LANES], const float *a, const float *b, size_t n) {
+    if (n == LK_SUM_LANES) {
+        for (size_t j = 0; j < LK_SUM_LANES; j++) {
+            p[j] = p[j] + a[j] * b[j];
+        }
+        return;
+    }
+    for (size_t j = 0; j < n; j++) {
+        p[j] = p[j] + a[j] * b[j];
+    }
+}
+
+/* S16 over a[k] * b[k]. */
 static inline float lk_sum16_dot(const float *a, const float *b, size_t n) {
     float p[LK_SUM_LANES] = {0.0f};
-    size_t k = 0;
-    for (; k + LK_SUM_LANES <= n; k += LK_SUM_LANES) {
-        for (size_t j = 0; j < LK_SUM_LANES; j++) {
-            p[j] = p[j] + a[k + j] * b[k + j];
-        }
-    }
-    for (size_t j = 0; k + j < n; j++) {
-        p[j] = p[j] + a[k + j] * b[k + j];
+    for (size_t k = 0; k < n; k += LK_SUM_LANES) {
+        lk_sum16_add(p, a + k, b + k, n - k < LK_SUM_LANES ? n - k : LK_SUM_LANES);
     }
     return lk_sum16_tree(p);
 }
