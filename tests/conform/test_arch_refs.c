@@ -5,7 +5,9 @@
  * fail. */
 #include <math.h>
 
-#include "step_driver.h"
+#include "lk/context.h"
+#include "lk_test.h"
+#include "model/model.h"
 
 enum { N_LENGTHS = 4, MAX_TOKENS = 700, MAX_POSITIONS = 5, N_VOCAB = 128 };
 
@@ -77,22 +79,25 @@ static double relative_l2(const float *found, const float *expected, size_t n) {
 }
 
 /* The worst row of one sequence; *expected moves on to the next sequence's rows. */
-static double worst_row(lk_driver *d, const sequence *s, const float **expected) {
-    float *logits = malloc((size_t)s->n_tokens * N_VOCAB * sizeof *logits);
-    if (logits == NULL) {
-        exit(1);
+static double worst_row(lk_context *context, const sequence *s, const float **expected) {
+    lk_error err;
+    static lk_row rows[MAX_TOKENS];
+    for (uint32_t i = 0; i < s->n_tokens; i++) {
+        rows[i] = (lk_row){.token = s->tokens[i], .pos = i};
     }
-    lk_driver_seq seq = lk_driver_seq_make(s->tokens, s->n_tokens, logits, 5, 7);
-    lk_driver_run(d, &seq, 512);
-    CHECK(seq.n_bad == 0);
+    for (uint32_t i = 0; i < s->n_positions; i++) {
+        rows[s->positions[i]].flags = LK_ROW_LOGITS;
+    }
+    REQUIRE_OK(lk_sequence_clear(context, 0, &err), err);
+    REQUIRE_OK(lk_context_decode(context, rows, s->n_tokens, NULL, &err), err);
     double worst = 0.0;
     for (uint32_t i = 0; i < s->n_positions; i++) {
-        const float *row = logits + (size_t)s->positions[i] * N_VOCAB;
+        const float *row = NULL;
+        REQUIRE_OK(lk_context_logits(context, (size_t)s->positions[i], &row, &err), err);
         const double error = relative_l2(row, *expected, N_VOCAB);
         worst = error > worst ? error : worst;
         *expected += N_VOCAB;
     }
-    free(logits);
     return worst;
 }
 
@@ -108,19 +113,23 @@ static result compare(lk_model *model, const reference *ref, const char *logits_
     size_t size = 0;
     uint8_t *bytes = lk_test_read(logits_path, &size);
     const float *expected = (const float *)(const void *)bytes;
-    lk_backend_params params = lk_driver_params();
-    params.f32_activations = f32_activations;
+    lk_context_params params = LK_CONTEXT_PARAMS_INIT;
     params.n_threads = 2;
-    lk_driver d;
-    lk_driver_init(&d, model, &params);
-    CHECK(d.n_vocab == N_VOCAB);
+    params.kv_positions = 1024;
+    params.k_type = LK_KV_F32;
+    params.v_type = LK_KV_F32;
+    params.flags = LK_CONTEXT_POISON | (f32_activations ? LK_CONTEXT_F32_ACTIVATIONS : 0u);
+    lk_context *context = NULL;
+    lk_error err;
+    REQUIRE_OK(lk_context_create(model, &params, &context, &err), err);
+    CHECK(lk_model_graph(model)->n_vocab == N_VOCAB);
     result r = {0.0, 0.0};
     for (uint32_t i = 0; i < ref->n_lengths; i++) {
-        r.last = worst_row(&d, &sequences[i], &expected);
+        r.last = worst_row(context, &sequences[i], &expected);
         r.worst = r.last > r.worst ? r.last : r.worst;
     }
     CHECK((size_t)((const uint8_t *)expected - bytes) == size);
-    lk_driver_deinit(&d);
+    lk_context_destroy(context);
     free(bytes);
     return r;
 }

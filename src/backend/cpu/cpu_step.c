@@ -93,7 +93,7 @@ static lk_status check_run(const lk_backend *b, const lk_step *step, uint32_t i_
     const lk_step_run *run = &step->runs[i_run];
     const int64_t end = step->rows[run->first].pos + run->n;
     bool ok = step->rows[run->first].pos >= 0 && end <= LK_ROPE_MAX_POSITION &&
-              end / LK_CHUNK <= b->params.n_pages;
+              (end + LK_CHUNK - 1) / LK_CHUNK <= b->params.n_pages;
     for (uint32_t r = run->first; ok && r < run->first + run->n; r++) {
         ok = step->rows[r].i_run == i_run &&
              step->rows[r].pos == step->rows[run->first].pos + (r - run->first);
