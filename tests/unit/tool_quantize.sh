@@ -1,4 +1,5 @@
-# tool_quantize.sh - `lockstep quantize`: the report in both forms, what it writes, refusals, wrong use.
+# tool_quantize.sh - `lockstep quantize`: the report in both forms, what it writes, refusals, wrong
+# use.
 set -u
 model=$LK_DATA/archs/qwen2.gguf
 failed=0
