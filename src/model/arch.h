@@ -38,7 +38,7 @@ bool lk_loader_has(const lk_loader *loader, const char *key);
 void lk_loader_ignore(lk_loader *loader, const char *key);
 /* The key may be there, but only with this value (0 and 1 also for bool): anything else is
  * LK_E_UNSUPPORTED. */
-void lk_loader_expect(lk_loader *loader, const char *key, uint32_t value);
+void lk_loader_expect(lk_loader *loader, const char *key, uint32_t expected);
 
 /* Tensors: `name` alone, or "blk.<layer>.<name>" where layer >= 0. The shape is checked. */
 typedef struct lk_tensor_shape {

@@ -33,8 +33,8 @@ lk_value lk_decoder_embed(lk_decoder *d, lk_hparams *hparams);
 lk_value lk_decoder_attend(lk_decoder *d, lk_value x, uint32_t layer);
 /* norm(x) by ffn_norm.weight. */
 lk_value lk_decoder_ffn_norm(lk_decoder *d, lk_value x, uint32_t layer);
-/* down(silu(gate(h)) * up(h)) */
-lk_value lk_decoder_swiglu(lk_decoder *d, lk_value h, uint32_t layer);
+/* down(silu(gate(in)) * up(in)) */
+lk_value lk_decoder_swiglu(lk_decoder *d, lk_value in, uint32_t layer);
 /* Final norm and output matrix (the embedding where output.weight is absent): sets the logits. */
 void lk_decoder_finish(lk_decoder *d, lk_value x);
 
