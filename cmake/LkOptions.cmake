@@ -19,3 +19,8 @@ endif()
 set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(LK_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
   -mprefer-vector-width=512)
+# With sanitizers a check stands before every load: -O1 keeps these files quick to compile.
+if(LK_SANITIZE)
+  list(APPEND LK_FLAGS_avx2 -O1)
+  list(APPEND LK_FLAGS_avx512 -O1)
+endif()

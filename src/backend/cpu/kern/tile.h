@@ -1,0 +1,106 @@
+/* tile.h - the unpacked form of sixteen weight rows over up to 256 columns, which every quantised
+ * matrix product of this folder goes through: lanes are weight rows, so the order of the blocks, in
+ * which the definition adds, costs nothing, and one tile serves any number of activation rows.
+ *
+ * w[k / 4][row][k % 4] holds the integer weights as bytes: value + bias, unsigned, or the signed
+ * value itself where lk_tile_kind says so. Rows are lanes in everything else too. */
+#ifndef LK_BACKEND_CPU_KERN_TILE_H
+#define LK_BACKEND_CPU_KERN_TILE_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+
+#include "backend/cpu/kern/vec.h"
+#include "quant/format.h"
+
+enum {
+    LK_TILE_ROWS = 16,
+    LK_TILE_ELEMS = 256,
+    LK_TILE_HALVES = LK_TILE_ROWS / LK_VEC_LANES, /* vectors per sixteen rows */
+    LK_TILE_GROUP = 32,            /* elements of a block of the 32-element formats */
+    LK_TILE_MAX_ROW_BYTES = 8 * 34 /* of one tile, over all formats: Q8_0 */
+};
+
+typedef struct lk_tile {
+    alignas(64) uint8_t w[LK_TILE_ELEMS / 4][LK_TILE_ROWS * 4];
+    int32_t scale[16][LK_TILE_ROWS]; /* per group, as lk_vi_scale_lanes */
+    int32_t pair[8][LK_TILE_ROWS];   /* scales of groups 2 i and 2 i + 1, 16 bits each */
+    int32_t min[8][LK_TILE_ROWS]; /* minima beside activation sums 2 i and 2 i + 1, 16 bits each */
+    float d[8][LK_TILE_ROWS];     /* per 32-element block; [0] alone for 256-element blocks */
+    float d_min[8][LK_TILE_ROWS];
+} lk_tile;
+
+/* What the product needs to know about a format, all of it constant where it is used. */
+typedef struct lk_tile_kind {
+    uint32_t type;
+    uint32_t block_elems;
+    uint32_t block_bytes;
+    uint32_t group_elems; /* under one integer scale; 32-element blocks have none */
+    int bias;             /* byte = value + bias */
+    int max_byte;         /* largest byte; 255 where the product needs no bound */
+    bool is_signed;       /* bytes are int8 without bias */
+    bool has_min;
+    bool has_pairs; /* group sums fit 16 bits: two groups are scaled by one instruction */
+} lk_tile_kind;
+
+LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
+    const bool u8 = LK_VEC_DOT_U8 != 0;
+    const int bias8 = u8 ? 128 : 0;
+    switch (type) {
+    case LK_FORMAT_Q4_0:
+        return (lk_tile_kind){type, 32, 18, 32, 8, 15, false, false, false};
+    case LK_FORMAT_Q4_1:
+        return (lk_tile_kind){type, 32, 20, 32, 0, 15, false, true, false};
+    case LK_FORMAT_Q5_0:
+        return (lk_tile_kind){type, 32, 22, 32, 16, 31, false, false, false};
+    case LK_FORMAT_Q5_1:
+        return (lk_tile_kind){type, 32, 24, 32, 0, 31, false, true, false};
+    case LK_FORMAT_Q8_0:
+        return (lk_tile_kind){type, 32, 34, 32, bias8, 255, !u8, false, false};
+    case LK_FORMAT_IQ4_NL:
+        return (lk_tile_kind){type, 32, 18, 32, bias8, 255, !u8, false, false};
+    case LK_FORMAT_MXFP4:
+        return (lk_tile_kind){type, 32, 17, 32, 12, 24, false, false, false};
+    case LK_FORMAT_Q2_K:
+        return (lk_tile_kind){type, 256, 84, 16, 0, 3, false, true, u8};
+    case LK_FORMAT_Q3_K:
+        return (lk_tile_kind){type, 256, 110, 16, 4, 7, false, false, u8};
+    case LK_FORMAT_Q4_K:
+        return (lk_tile_kind){type, 256, 144, 32, 0, 15, false, true, false};
+    case LK_FORMAT_Q5_K:
+        return (lk_tile_kind){type, 256, 176, 32, 0, 31, false, true, false};
+    case LK_FORMAT_Q6_K:
+        return (lk_tile_kind){type, 256, 210, 16, 32, 63, false, false, false};
+    default:
+        return (lk_tile_kind){LK_FORMAT_IQ4_XS, 256, 136, 32, bias8, 255, !u8, false, false};
+    }
+}
+
+/* The fields of one 16-row column that are not a multiple of 16 bytes wide: n_fields of them, each
+ * `step` bytes after the last, from every row. The copies take ports that vectors leave idle. */
+LK_INLINE void lk_tile_gather8(const uint8_t *p, size_t stride, size_t step, size_t n_fields,
+                               uint8_t out[8][LK_TILE_ROWS]) {
+    for (size_t r = 0; r < LK_TILE_ROWS; r++) {
+        for (size_t i = 0; i < n_fields; i++) {
+            out[i][r] = p[r * stride + i * step];
+        }
+    }
+}
+LK_INLINE void lk_tile_gather16(const uint8_t *p, size_t stride, size_t step, size_t n_fields,
+                                uint16_t out[8][LK_TILE_ROWS]) {
+    for (size_t r = 0; r < LK_TILE_ROWS; r++) {
+        for (size_t i = 0; i < n_fields; i++) {
+            memcpy(&out[i][r], p + r * stride + i * step, 2);
+        }
+    }
+}
+LK_INLINE void lk_tile_gather32(const uint8_t *p, size_t stride, size_t step, size_t n_fields,
+                                uint32_t out[8][LK_TILE_ROWS]) {
+    for (size_t r = 0; r < LK_TILE_ROWS; r++) {
+        for (size_t i = 0; i < n_fields; i++) {
+            memcpy(&out[i][r], p + r * stride + i * step, 4);
+        }
+    }
+}
+
+#endif
