@@ -9,6 +9,7 @@
 #include "command.h"
 #include "console.h"
 #include "inspect.h"
+#include "lk/model.h"
 #include "options.h"
 
 static const char help[] =
@@ -66,6 +67,18 @@ static lk_status count_formats(inspect_report *r, lk_error *err) {
     }
     qsort(r->formats, r->n_formats, sizeof r->formats[0], by_bytes);
     return LK_OK;
+}
+
+static void find_arch(inspect_report *r) {
+    lk_gguf_value v;
+    if (lk_gguf_find(r->gguf, "general.architecture", &v, NULL) != LK_OK ||
+        v.type != LK_GGUF_STRING) {
+        return;
+    }
+    const size_t n = v.n < sizeof r->arch ? (size_t)v.n : sizeof r->arch - 1;
+    memcpy(r->arch, v.str, n);
+    r->arch[n] = '\0';
+    r->arch_supported = n == v.n && strlen(r->arch) == n && lk_arch_is_supported(r->arch);
 }
 
 static uint64_t load_le(const uint8_t *p, size_t n) {
@@ -160,6 +173,7 @@ int lk_command_inspect(int argc, char **argv) {
     lk_status status = lk_gguf_open(path, NULL, &gguf, &err);
     inspect_report report = {.path = path, .gguf = gguf, .all = all};
     if (status == LK_OK) {
+        find_arch(&report);
         status = count_formats(&report, &err);
     }
     if (status == LK_OK && !no_digest) {

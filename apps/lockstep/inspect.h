@@ -20,8 +20,10 @@ typedef struct inspect_format {
 typedef struct inspect_report {
     const char *path;
     const lk_gguf *gguf;
-    bool all;                                    /* arrays and strings in full */
-    char digest[65];                             /* hexadecimal, "" when it was not asked for */
+    char arch[64];       /* "" when the file names none; a longer name is cut */
+    bool arch_supported; /* this build can load it */
+    bool all;            /* arrays and strings in full */
+    char digest[65];     /* hexadecimal, "" when it was not asked for */
     inspect_format formats[INSPECT_MAX_FORMATS]; /* most bytes first */
     uint32_t n_formats;
     uint64_t n_params; /* elements of all tensors */

@@ -176,14 +176,14 @@ static json_t *formats_of(const inspect_report *r) {
 
 bool inspect_print_json(const inspect_report *r) {
     json_t *root = json_object();
-    lk_gguf_value arch;
-    const bool has_arch = lk_gguf_find(r->gguf, "general.architecture", &arch, NULL) == LK_OK &&
-                          arch.type == LK_GGUF_STRING;
+    const size_t arch_bytes = strlen(r->arch);
     bool ok = set(root, "file", string_of(r->path, strlen(r->path)));
     ok = ok && set(root, "version", unsigned_of(lk_gguf_version(r->gguf)));
     ok = ok && set(root, "files", unsigned_of(lk_gguf_n_files(r->gguf)));
     ok = ok && set(root, "bytes", unsigned_of(lk_gguf_file_bytes(r->gguf)));
-    ok = ok && set(root, "architecture", has_arch ? scalar_of(&arch) : json_null());
+    ok = ok &&
+         set(root, "architecture", arch_bytes != 0 ? string_of(r->arch, arch_bytes) : json_null());
+    ok = ok && set(root, "architecture_supported", json_boolean(r->arch_supported));
     ok = ok && set(root, "digest", r->digest[0] != '\0' ? json_string(r->digest) : json_null());
     ok = ok && set(root, "parameters", unsigned_of(r->n_params));
     ok = ok && set(root, "tensor_bytes", unsigned_of(r->n_bytes));

@@ -186,12 +186,17 @@ static void print_totals(const inspect_report *r) {
     (void)putchar('\n');
 }
 
-static void print_text_entry(const inspect_report *r, const char *label, const char *key) {
+static void print_name(const inspect_report *r) {
     lk_gguf_value v;
-    if (lk_gguf_find(r->gguf, key, &v, NULL) == LK_OK && v.type == LK_GGUF_STRING) {
-        (void)printf("%-13s ", label);
+    if (lk_gguf_find(r->gguf, "general.name", &v, NULL) == LK_OK && v.type == LK_GGUF_STRING) {
+        (void)fputs("name          ", stdout);
         (void)lk_print_escaped(stdout, v.str, (size_t)v.n, SHOWN_CHARS);
         (void)putchar('\n');
+    }
+    if (r->arch[0] != '\0') {
+        (void)fputs("architecture  ", stdout);
+        (void)lk_print_escaped(stdout, r->arch, strlen(r->arch), SIZE_MAX);
+        (void)fputs(r->arch_supported ? "\n" : "  (not supported)\n", stdout);
     }
 }
 
@@ -203,8 +208,7 @@ void inspect_print_text(const inspect_report *r) {
                  lk_gguf_version(r->gguf), n_files, n_files == 1 ? "file" : "files");
     print_bytes(lk_gguf_file_bytes(r->gguf));
     (void)printf(" (%" PRIu64 " bytes)\n", lk_gguf_file_bytes(r->gguf));
-    print_text_entry(r, "name", "general.name");
-    print_text_entry(r, "architecture", "general.architecture");
+    print_name(r);
     (void)fputs("parameters    ", stdout);
     print_count(r->n_params);
     (void)printf(" (%" PRIu64 ")\n", r->n_params);

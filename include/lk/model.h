@@ -32,6 +32,9 @@ LK_API lk_status lk_model_open(const char *path, const lk_model_params *params, 
                                lk_error *err);
 LK_API void lk_model_close(lk_model *model); /* accepts NULL */
 
+/* Whether this build can load models of an architecture, named as in "general.architecture". */
+LK_API int lk_arch_is_supported(const char *arch);
+
 typedef struct lk_model_info {
     size_t struct_size;
     char arch[32];

@@ -137,7 +137,7 @@ lk_status lk_state_save(lk_context *context, int32_t seq, const char *path,
     if (page == NULL) {
         return lk_fail_nomem(err, "a KV page to save", page_bytes);
     }
-    writer w = {NULL};
+    writer w = {.file = NULL};
     lk_sha256_init(&w.total);
     status = lk_filewrite_create(path, context->allocator, &w.file, err);
     if (status == LK_OK) {

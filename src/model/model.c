@@ -28,6 +28,15 @@ static const lk_arch *const archs[] = {
 #undef LK_ARCH
 };
 
+int lk_arch_is_supported(const char *arch) {
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+        if (strcmp(arch, archs[i]->name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static lk_status find_arch(lk_model *model, lk_error *err) {
     static const char key[] = "general.architecture";
     lk_gguf_value value;

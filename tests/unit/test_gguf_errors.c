@@ -50,6 +50,8 @@ LK_TEST(header) {
     EXPECT(&b, LK_E_FORMAT, 0, "", "3 bytes left");
     put_bytes(&b, "GGML\3\0\0\0", 8);
     EXPECT(&b, LK_E_FORMAT, 0, "magic", "47 47 4d 4c");
+    put_bytes(&b, "GGUX\3\0\0\0", 8);
+    EXPECT(&b, LK_E_FORMAT, 0, "magic", "47 47 55 58");
     put_bytes(&b, "GGUF\3\0", 6);
     EXPECT(&b, LK_E_FORMAT, 4, "", "version of 4 bytes, but the file has 2");
     put_header(&b, 1, 0, 0);
@@ -177,6 +179,10 @@ LK_TEST(arrays) {
     EXPECT(&b, LK_E_FORMAT, 41, "k", "elements of type string, but 0 bytes");
     put_header(&b, 3, 0, 1);
     put_array(&b, "k", 8, 2);
+    put_u64(&b, 0);
+    EXPECT(&b, LK_E_FORMAT, 41, "k", "array of 2 elements of type string, but 8 bytes");
+    put_header(&b, 3, 0, 1);
+    put_array(&b, "k", 8, 2);
     put_string(&b, "ab");
     const size_t second = b.size;
     put_u64(&b, 3);
@@ -257,6 +263,11 @@ LK_TEST(tensor_names) {
         put_fill(&b, 0, 64);
         EXPECT(&b, LK_E_FORMAT, 32, "", "expected UTF-8 without control characters");
     }
+    /* A character that the name cuts short and the next field would complete. */
+    put_header(&b, 3, 1, 0);
+    put_string(&b, "\xe2\x82");
+    put_fill(&b, 0xac, 64);
+    EXPECT(&b, LK_E_FORMAT, 32, "", "holds the byte e2");
     put_header(&b, 3, 1, 0);
     put_u64(&b, LK_GGUF_MAX_NAME_BYTES + 1);
     put_fill(&b, 'n', LK_GGUF_MAX_NAME_BYTES + 64);
@@ -349,6 +360,29 @@ LK_TEST(tensor_overlaps) {
     put_padding(&b, 32);
     put_fill(&b, 0, 64);
     EXPECT(&b, LK_E_FORMAT, 24 + 25, "a", "inside b");
+}
+
+/* The least overlap: the last byte of one is the first of the next. */
+LK_TEST(tensor_overlap_of_one_byte) {
+    bytes b = {0};
+    for (uint64_t n = 8; n <= 9; n++) {
+        put_header(&b, 3, 2, 1);
+        put_scalar(&b, "general.alignment", 4, 8, 4);
+        put_tensor(&b, "a", 1, &n, 24, 0);
+        const size_t second = b.size;
+        put_tensor(&b, "b", 1, &n, 24, 8);
+        put_padding(&b, 8);
+        put_fill(&b, 0, 17);
+        if (n == 9) {
+            EXPECT(&b, LK_E_FORMAT, second + 25, "b", "inside a");
+        } else {
+            lk_gguf *gguf = NULL;
+            const lk_gguf_buffer file = {b.data, b.size};
+            CHECK_STATUS(LK_OK, lk_gguf_open_memory(&file, 1, NULL, &gguf, NULL));
+            lk_gguf_close(gguf);
+            bytes_free(&b);
+        }
+    }
 }
 
 /* File `number` of a split model whose keys say what is given; -1 leaves a key out. */
@@ -503,4 +537,5 @@ LK_TEST(directory_limit) {
 LK_TEST_MAIN(LK_RUN(header), LK_RUN(counts), LK_RUN(keys), LK_RUN(duplicate_keys), LK_RUN(values),
              LK_RUN(arrays), LK_RUN(alignment_key), LK_RUN(tensor_names), LK_RUN(tensor_shapes),
              LK_RUN(tensor_formats), LK_RUN(tensor_extents), LK_RUN(tensor_overlaps),
-             LK_RUN(split_files), LK_RUN(paths), LK_RUN(directory_limit))
+             LK_RUN(tensor_overlap_of_one_byte), LK_RUN(split_files), LK_RUN(paths),
+             LK_RUN(directory_limit))

@@ -94,6 +94,9 @@ static void check_arrays(const lk_gguf *gguf) {
     const lk_gguf_value empty = get(gguf, "x.empty");
     CHECK(empty.n == 0);
     CHECK_STATUS(LK_E_ARG, lk_gguf_array_string(gguf, &empty, 0, &str, &n, &err));
+    lk_gguf_value other = a;
+    other.arr = (const uint8_t *)a.arr + 1;
+    CHECK_STATUS(LK_E_ARG, lk_gguf_array_string(gguf, &other, 0, &str, &n, &err));
     a.i_meta = 99999;
     CHECK_STATUS(LK_E_ARG, lk_gguf_array_string(gguf, &a, 0, &str, &n, &err));
     CHECK(get(gguf, "w.bools").n == 2);
@@ -331,6 +334,26 @@ LK_TEST(digest_from_many_threads) {
     bytes_free(&b);
 }
 
+/* What was mapped is unmapped, also when the file is refused (Linux shows the mappings). */
+LK_TEST(mappings_are_given_back) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    if (maps == NULL) {
+        return;
+    }
+    (void)fclose(maps);
+    lk_gguf *gguf = NULL;
+    lk_error err;
+    REQUIRE_OK(lk_gguf_open(lk_test_data("models/tiny-q4_k_m.gguf"), NULL, &gguf, &err), err);
+    lk_gguf_close(gguf);
+    CHECK_STATUS(LK_E_FORMAT, lk_gguf_open(LK_SOURCE_DIR "/LICENSE", NULL, &gguf, &err));
+    maps = fopen("/proc/self/maps", "r");
+    char line[1024];
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        CHECK(strstr(line, "tiny-q4_k_m.gguf") == NULL && strstr(line, "/LICENSE") == NULL);
+    }
+    CHECK(maps != NULL && fclose(maps) == 0);
+}
+
 LK_TEST(names_of_formats) {
     CHECK(strcmp(lk_format_name(12), "Q4_K") == 0 && lk_format_is_supported(12));
     CHECK(strcmp(lk_format_name(16), "IQ2_XXS") == 0 && !lk_format_is_supported(16));
@@ -342,4 +365,5 @@ LK_TEST(names_of_formats) {
 
 LK_TEST_MAIN(LK_RUN(every_value_type), LK_RUN(smallest_file), LK_RUN(alignment_is_honoured),
              LK_RUN(many_names), LK_RUN(split_in_memory), LK_RUN(digest_definition),
-             LK_RUN(digest_from_many_threads), LK_RUN(names_of_formats))
+             LK_RUN(digest_from_many_threads), LK_RUN(mappings_are_given_back),
+             LK_RUN(names_of_formats))

@@ -335,6 +335,41 @@ LK_TEST(every_allocation_fails_once) {
     remove_folder();
 }
 
+/* A call that failed for want of memory has changed nothing: repeated, it gives the right file. */
+LK_TEST(failed_calls_can_be_repeated) {
+    make_folder();
+    lk_test_allocator t;
+    lk_test_allocator_init(&t);
+    lk_gguf_writer *w = NULL;
+    lk_error err;
+    REQUIRE_OK(lk_gguf_writer_create(in_folder("a.gguf"), &t.base, &w, &err), err);
+    char key[32];
+    int n_refused = 0;
+    const uint8_t numbers[400] = {7};
+    for (int i = 0; i < 400; i++) {
+        (void)snprintf(key, sizeof key, "key.%d", i);
+        t.fail_at = t.n_calls + 1; /* the next allocation, wherever in the call it falls */
+        lk_status status = lk_gguf_writer_array(w, key, LK_GGUF_U8, numbers, 400, &err);
+        t.fail_at = 0;
+        if (status == LK_E_NOMEM) {
+            n_refused++;
+            status = lk_gguf_writer_array(w, key, LK_GGUF_U8, numbers, 400, &err);
+        }
+        CHECK(status == LK_OK);
+    }
+    CHECK(n_refused > 4);
+    REQUIRE_OK(lk_gguf_writer_begin(w, &err), err);
+    REQUIRE_OK(lk_gguf_writer_finish(w, &err), err);
+    lk_gguf_writer_destroy(w);
+    CHECK(t.n_live == 0);
+    lk_gguf *gguf = NULL;
+    REQUIRE_OK(lk_gguf_open(in_folder("a.gguf"), NULL, &gguf, &err), err);
+    CHECK(lk_gguf_n_meta(gguf) == 400 && get(gguf, "key.399").n == 400);
+    lk_gguf_close(gguf);
+    (void)unlink(in_folder("a.gguf"));
+    remove_folder();
+}
+
 /* A full disk, played by a limit on file sizes: LK_E_IO with the place, and nothing stays behind.
  */
 LK_TEST(disk_is_full) {
@@ -379,4 +414,5 @@ LK_TEST(patching_a_file) {
 
 LK_TEST_MAIN(LK_RUN(round_trip), LK_RUN(copy_of_a_model), LK_RUN(wrong_use_changes_nothing),
              LK_RUN(names_given_twice), LK_RUN(target_is_replaced_at_the_end),
-             LK_RUN(every_allocation_fails_once), LK_RUN(disk_is_full), LK_RUN(patching_a_file))
+             LK_RUN(every_allocation_fails_once), LK_RUN(failed_calls_can_be_repeated),
+             LK_RUN(disk_is_full), LK_RUN(patching_a_file))

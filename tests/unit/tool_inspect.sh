@@ -25,6 +25,7 @@ run() {
 
 run 0 "$model"
 has "architecture  qwen3"
+! grep -q 'not supported' out || fail "$last: something is not supported"
 has "digest        $digest"
 has "qwen3.embedding_length"
 has "tokenizer.ggml.tokens"
@@ -44,6 +45,7 @@ run 0 "$model" --all
 run 0 "$model" --json -t 2
 has "\"digest\": \"$digest"
 has '"architecture": "qwen3"'
+has '"architecture_supported": true'
 has '"parameters": 4197120'
 has '"complete": false'
 run 0 --json --all --no-digest "$model"
@@ -67,13 +69,14 @@ has '"digest": null'
 } >hostile.gguf
 run 0 hostile.gguf
 has 'a\u{1b}[2J\u{9b}\u{202e}\xff\u{0}\nz\\\"\u{7f}'
-has 'nobody'
+has 'architecture  nobody  (not supported)'
 has 'IQ2_XXS  256                66 B  (not supported)'
 ! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177\233]')" out ||
     fail "$last printed a control character"
 run 0 hostile.gguf --json
 has '"hex": "611b5b324ac29be280aeff000a7a5c227f"'
 has '"supported": false'
+has '"architecture_supported": false'
 
 run 1 no_such_file.gguf
 grep -q 'no_such_file.gguf' err || fail "the error does not name the file: $(cat err)"
