@@ -172,11 +172,15 @@ static void check_planted_faults(uint64_t seed) {
 
 typedef struct isa_entry {
     const char *name;
-    uint32_t mask;
+    uint32_t mask; /* with all that it stands on */
 } isa_entry;
 
 static const isa_entry isas[] = {
-    {"scalar", 0}, {"avx2", LK_ISA_AVX2}, {"avx512", LK_ISA_AVX2 | LK_ISA_AVX512}};
+    {"scalar", 0},
+#define LK_ISA(NAME, name, processor, bit, needs) {#name, (bit) | (needs)},
+#include "backend/cpu/isas.def"
+#undef LK_ISA
+};
 
 static void check_isa(const isa_entry *isa, const char *only, uint64_t seed) {
     lk_cpu_kernels table;

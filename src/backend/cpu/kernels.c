@@ -18,19 +18,32 @@ static void init_twins(lk_cpu_kernels *kernels) {
     }
 }
 
-void lk_cpu_kernels_init(lk_cpu_kernels *kernels, uint32_t mask) {
-    init_twins(kernels);
-    uint32_t isa = lk_cpu_detect() & mask;
-    if ((isa & LK_ISA_AVX2) == 0) {
-        isa = 0; /* the others stand on it */
-    }
-    kernels->isa = isa;
+typedef struct isa_entry {
+    uint32_t bit;
+    uint32_t needs;
+    void (*init)(lk_cpu_kernels *kernels);
+} isa_entry;
+
+/* Those of this processor's architecture; the entry without init ends the list. */
 #if defined(__x86_64__)
-    if ((isa & LK_ISA_AVX2) != 0) {
-        lk_cpu_kernels_init_avx2(kernels);
-    }
-    if ((isa & LK_ISA_AVX512) != 0) {
-        lk_cpu_kernels_init_avx512(kernels);
-    }
+#define ISA_ON_x86_64(name, bit, needs) {(bit), (needs), lk_cpu_kernels_init_##name},
+#else
+#define ISA_ON_x86_64(name, bit, needs)
 #endif
+static const isa_entry isas[] = {
+#define LK_ISA(NAME, name, processor, bit, needs) ISA_ON_##processor(name, bit, needs)
+#include "backend/cpu/isas.def"
+#undef LK_ISA
+    {0, 0, NULL}};
+
+void lk_cpu_kernels_init(lk_cpu_kernels *kernels, uint32_t mask) {
+    const uint32_t usable = lk_cpu_detect() & mask;
+    init_twins(kernels);
+    kernels->isa = 0;
+    for (const isa_entry *isa = isas; isa->init != NULL; isa++) {
+        if ((usable & isa->bit) != 0 && (kernels->isa & isa->needs) == isa->needs) {
+            isa->init(kernels);
+            kernels->isa |= isa->bit;
+        }
+    }
 }

@@ -8,9 +8,10 @@
 
 /* Instruction sets, as bits of a mask. */
 enum {
-    LK_ISA_AVX2 = 1,   /* AVX2, FMA, F16C */
-    LK_ISA_AVX512 = 2, /* AVX-512 F, BW, DQ, VL, VNNI; needs LK_ISA_AVX2 too */
-    LK_ISA_ALL = 3
+#define LK_ISA(NAME, name, processor, bit, needs) LK_ISA_##NAME = (bit),
+#include "backend/cpu/isas.def"
+#undef LK_ISA
+    LK_ISA_ALL = 0x7fffffff
 };
 
 enum { LK_MAX_FORMATS = 32 };
@@ -32,8 +33,10 @@ uint32_t lk_cpu_detect(void);
 /* `mask`: sets that may be used; those that the processor lacks are ignored. */
 void lk_cpu_kernels_init(lk_cpu_kernels *kernels, uint32_t mask);
 
-/* One per instruction set, in kern/init_<isa>.c: overwrites the slots that it has. */
-void lk_cpu_kernels_init_avx2(lk_cpu_kernels *kernels);
-void lk_cpu_kernels_init_avx512(lk_cpu_kernels *kernels);
+/* One per instruction set, in kern/init_<name>.c: overwrites the slots that it has. */
+#define LK_ISA(NAME, name, processor, bit, needs)                                                  \
+    void lk_cpu_kernels_init_##name(lk_cpu_kernels *kernels);
+#include "backend/cpu/isas.def"
+#undef LK_ISA
 
 #endif
