@@ -1,11 +1,13 @@
-/* test_threads_context.c - two threads in one context, over the fake backend: one is served, the
- * other gets LK_E_BUSY at once and disturbs nothing; cancelling from another thread. */
+/* test_threads_context.c - two threads in one context, over the fake backend and with a real model:
+ * one is served, the other gets LK_E_BUSY at once and disturbs nothing; cancelling from another
+ * thread. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
 #include "fake_backend.h"
 #include "lk_test.h"
+#include "real_context.h"
 
 static lk_context *make(void) {
     lk_error err;
@@ -204,6 +206,62 @@ LK_TEST(two_threads_that_try_hard) {
     lk_context_destroy(c);
 }
 
+/* ---- the same with a real model, whose steps have threads of their own ---- */
+
+typedef struct real_worker {
+    lk_context *context;
+    int32_t seq;
+    uint64_t n_busy;
+    bool is_wrong;
+} real_worker;
+
+enum { N_TOKENS = 20, N_VOCAB = 128 };
+
+static void *extend_shared(void *arg) {
+    real_worker *w = arg;
+    for (int64_t pos = 0; pos < N_TOKENS && !w->is_wrong;) {
+        const lk_row row = {token_of(w->seq, pos), w->seq, pos, LK_ROW_LOGITS, 0};
+        const lk_status status = lk_context_decode(w->context, &row, 1, NULL, NULL);
+        pos += status == LK_OK;
+        w->n_busy += status == LK_E_BUSY;
+        w->is_wrong = status != LK_OK && status != LK_E_BUSY;
+        (void)sched_yield();
+    }
+    return NULL;
+}
+
+LK_TEST(two_threads_in_one_real_context) {
+    lk_model *model = open_model(lk_test_data("archs/llama.gguf"));
+    lk_context_params params = real_params();
+    params.n_threads = 2;
+    lk_context *shared = make_real(model, &params);
+    real_worker workers[2] = {{.context = shared, .seq = 0}, {.context = shared, .seq = 1}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        if (pthread_create(&threads[i], NULL, extend_shared, &workers[i]) != 0) {
+            lk_test_skip("no thread could be started");
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)pthread_join(threads[i], NULL);
+        CHECK(!workers[i].is_wrong);
+    }
+    (void)printf("%llu calls refused\n",
+                 (unsigned long long)(workers[0].n_busy + workers[1].n_busy));
+    for (int32_t i = 0; i < 2; i++) {
+        uint8_t wanted[16];
+        uint8_t found[16];
+        lk_context *alone = make_real(model, NULL);
+        extend_real(alone, 0, i, N_TOKENS);
+        digest_of_next(alone, 0, N_VOCAB, wanted);
+        digest_of_next(shared, i, N_VOCAB, found);
+        CHECK(memcmp(found, wanted, sizeof found) == 0);
+        lk_context_destroy(alone);
+    }
+    lk_context_destroy(shared);
+    lk_model_close(model);
+}
+
 /* ---- cancelling ---- */
 
 static void *decode_for_ever(void *arg) {
@@ -235,4 +293,4 @@ LK_TEST(cancelled_from_another_thread) {
 }
 
 LK_TEST_MAIN(LK_RUN(the_second_thread_is_refused), LK_RUN(two_threads_that_try_hard),
-             LK_RUN(cancelled_from_another_thread))
+             LK_RUN(two_threads_in_one_real_context), LK_RUN(cancelled_from_another_thread))
