@@ -3,6 +3,18 @@
 #include "backend/cpu/kernels.h"
 
 void lk_cpu_kernels_init_avx512(lk_cpu_kernels *kernels) {
+    kernels->act_quantize = lk_act_quantize_avx512;
+    kernels->act_round = lk_act_round_avx512;
+    kernels->rms_norm = lk_rms_norm_avx512;
+    kernels->rope = lk_rope_avx512;
+    kernels->silu_mul = lk_silu_mul_avx512;
+    kernels->add = lk_add_avx512;
+    kernels->scale_add = lk_scale_add_avx512;
+    kernels->kv_store = lk_kv_store_avx512;
+    kernels->check_finite = lk_check_finite_avx512;
+    kernels->matmul_f32 = lk_matmul_f32_avx512;
+    kernels->matmul_f16 = lk_matmul_f16_avx512;
+    kernels->matmul_bf16 = lk_matmul_bf16_avx512;
     for (size_t i = 0; i < lk_format_count() && i < LK_MAX_FORMATS; i++) {
         const lk_format *format = lk_format_at(i);
         if (format->block_dot != NULL && format->block_elems == 32) {

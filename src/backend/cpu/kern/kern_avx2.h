@@ -6,5 +6,17 @@
 
 lk_matmul_quant_fn lk_matmul_block32_avx2;
 lk_matmul_quant_fn lk_matmul_block256_avx2;
+lk_matmul_float_fn lk_matmul_f32_avx2;
+lk_matmul_float_fn lk_matmul_f16_avx2;
+lk_matmul_float_fn lk_matmul_bf16_avx2;
+lk_act_quantize_fn lk_act_quantize_avx2;
+lk_act_round_fn lk_act_round_avx2;
+lk_rms_norm_fn lk_rms_norm_avx2;
+lk_rope_fn lk_rope_avx2;
+lk_silu_mul_fn lk_silu_mul_avx2;
+lk_add_fn lk_add_avx2;
+lk_scale_add_fn lk_scale_add_avx2;
+lk_kv_store_fn lk_kv_store_avx2;
+lk_check_finite_fn lk_check_finite_avx2;
 
 #endif

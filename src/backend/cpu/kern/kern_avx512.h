@@ -6,5 +6,17 @@
 
 lk_matmul_quant_fn lk_matmul_block32_avx512;
 lk_matmul_quant_fn lk_matmul_block256_avx512;
+lk_matmul_float_fn lk_matmul_f32_avx512;
+lk_matmul_float_fn lk_matmul_f16_avx512;
+lk_matmul_float_fn lk_matmul_bf16_avx512;
+lk_act_quantize_fn lk_act_quantize_avx512;
+lk_act_round_fn lk_act_round_avx512;
+lk_rms_norm_fn lk_rms_norm_avx512;
+lk_rope_fn lk_rope_avx512;
+lk_silu_mul_fn lk_silu_mul_avx512;
+lk_add_fn lk_add_avx512;
+lk_scale_add_fn lk_scale_add_avx512;
+lk_kv_store_fn lk_kv_store_avx512;
+lk_check_finite_fn lk_check_finite_avx512;
 
 #endif

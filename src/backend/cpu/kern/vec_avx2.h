@@ -4,6 +4,7 @@
 #define LK_BACKEND_CPU_KERN_VEC_AVX2_H
 
 #include "backend/cpu/kern/vec_base.h"
+#include "ops/twin.h"
 
 typedef __m256i lk_vi; /* integers: bytes, 16-bit or 32-bit lanes */
 typedef __m256 lk_vf;  /* binary32 lanes */
@@ -229,6 +230,165 @@ LK_INLINE void lk_vi_columns(const uint8_t *p, size_t stride, lk_vi out[4]) {
     out[1] = _mm256_unpackhi_epi64(ab_low, cd_low);
     out[2] = _mm256_unpacklo_epi64(ab_high, cd_high);
     out[3] = _mm256_unpackhi_epi64(ab_high, cd_high);
+}
+
+/* ---- binary32 and what it is made of ---- */
+
+LK_INLINE lk_vf lk_vf_div(lk_vf a, lk_vf b) {
+    return _mm256_div_ps(a, b);
+}
+/* a * b + c, rounded once: only where the product is exact. */
+LK_INLINE lk_vf lk_vf_fma(lk_vf a, lk_vf b, lk_vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+LK_INLINE lk_vi lk_vi_bits(lk_vf a) {
+    return _mm256_castps_si256(a);
+}
+LK_INLINE lk_vi lk_vi_max_u32(lk_vi a, lk_vi b) {
+    return _mm256_max_epu32(a, b);
+}
+LK_INLINE lk_vi lk_vi_andnot(lk_vi not_a, lk_vi b) {
+    return _mm256_andnot_si256(not_a, b);
+}
+/* To the nearest integer, ties to even; |a| < 2^31. */
+LK_INLINE lk_vi lk_vi_round(lk_vf a) {
+    return _mm256_cvtps_epi32(a);
+}
+LK_INLINE lk_vi lk_vi_clamp(lk_vi a, int32_t low, int32_t high) {
+    return _mm256_min_epi32(_mm256_max_epi32(a, _mm256_set1_epi32(low)), _mm256_set1_epi32(high));
+}
+LK_INLINE lk_vf lk_vf_xor(lk_vf a, lk_vf b) {
+    return _mm256_xor_ps(a, b);
+}
+/* The sign bit of even lanes. */
+LK_INLINE lk_vi lk_vi_even_sign(void) {
+    return _mm256_set1_epi64x(0x80000000);
+}
+LK_INLINE lk_vf lk_vf_max(lk_vf a, lk_vf b) {
+    return _mm256_max_ps(a, b);
+}
+/* The first n (1 .. LK_VEC_LANES) lanes; zeros in the others. */
+LK_INLINE __m256i lk_vi_first(size_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+LK_INLINE lk_vf lk_vf_load_n(const float *p, size_t n) {
+    return n >= LK_VEC_LANES ? lk_vf_load(p) : _mm256_maskload_ps(p, lk_vi_first(n));
+}
+LK_INLINE void lk_vf_store_n(float *p, lk_vf v, size_t n) {
+    if (n >= LK_VEC_LANES) {
+        lk_vf_store(p, v);
+    } else {
+        _mm256_maskstore_ps(p, lk_vi_first(n), v);
+    }
+}
+/* v where lane < n, zero elsewhere. */
+LK_INLINE lk_vf lk_vf_keep(lk_vf v, size_t n) {
+    return _mm256_and_ps(v, _mm256_castsi256_ps(lk_vi_first(n)));
+}
+/* a < b ? x : y, lane by lane. */
+LK_INLINE lk_vf lk_vf_if_less(lk_vf a, lk_vf b, lk_vf x, lk_vf y) {
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+/* Unsigned a < b ? x : y. */
+LK_INLINE lk_vi lk_vi_if_less_u32(lk_vi a, lk_vi b, lk_vi x, lk_vi y) {
+    const lk_vi is_less = _mm256_cmpeq_epi32(_mm256_max_epu32(a, b), a); /* a >= b */
+    return _mm256_blendv_epi8(x, y, is_less);
+}
+/* Largest lane. */
+LK_INLINE uint32_t lk_vi_largest_u32(lk_vi v) {
+    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(m);
+}
+LK_INLINE float lk_vf_largest(lk_vf v) {
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    m = _mm_max_ss(m, _mm_shuffle_ps(m, m, 1));
+    return _mm_cvtss_f32(m);
+}
+/* The low byte of the first n lanes; n is LK_VEC_LANES, or 8. */
+LK_INLINE void lk_vi_store_i8(int8_t *p, lk_vi v, size_t n) {
+    (void)n;
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi16(words, words));
+}
+/* The first n int8 values as binary32; n is LK_VEC_LANES, or 8. */
+LK_INLINE lk_vf lk_vf_load_i8(const void *p, size_t n) {
+    (void)n;
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+}
+/* The first n values as binary16, to nearest even; n is LK_VEC_LANES, or 8. */
+LK_INLINE void lk_vf_store_f16(void *p, lk_vf v, size_t n) {
+    (void)n;
+    _mm_storeu_si128(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+/* The first n (any number) binary16 or bf16 values, 16 bits each, zeros behind. */
+LK_INLINE __m128i lk_vi_load16_n(const void *p, size_t n) {
+    if (n >= LK_VEC_LANES) {
+        return _mm_loadu_si128(p);
+    }
+    uint16_t copy[LK_VEC_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = lk_peek_u16((const uint8_t *)p + 2 * i);
+    }
+    return _mm_loadu_si128((const __m128i *)(const void *)copy);
+}
+LK_INLINE lk_vf lk_vf_load_f16_n(const void *p, size_t n) {
+    return _mm256_cvtph_ps(lk_vi_load16_n(p, n));
+}
+LK_INLINE lk_vi lk_vi_load_bf16_n(const void *p, size_t n) {
+    return _mm256_slli_epi32(_mm256_cvtepu16_epi32(lk_vi_load16_n(p, n)), 16);
+}
+/* Even and odd lanes of the 2 * LK_VEC_LANES values in a and b, and back. */
+LK_INLINE void lk_vf_unzip(lk_vf a, lk_vf b, lk_vf *even, lk_vf *odd) {
+    const __m256d e = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+    const __m256d o = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0xdd));
+    *even = _mm256_castpd_ps(_mm256_permute4x64_pd(e, 0xd8));
+    *odd = _mm256_castpd_ps(_mm256_permute4x64_pd(o, 0xd8));
+}
+/* Even lanes twice, odd lanes twice, neighbours swapped. */
+LK_INLINE lk_vf lk_vf_even_twice(lk_vf v) {
+    return _mm256_moveldup_ps(v);
+}
+LK_INLINE lk_vf lk_vf_odd_twice(lk_vf v) {
+    return _mm256_movehdup_ps(v);
+}
+LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
+    return _mm256_permute_ps(v, 0xb1);
+}
+
+/* ---- S16: sixteen partial sums of one element are LK_S16_VECS vectors ---- */
+
+enum { LK_S16_VECS = 2, LK_S16_SETS = 4 };
+
+/* The tree of one element. */
+LK_INLINE float lk_s16_tree(const lk_vf p[LK_S16_VECS]) {
+    float lanes[LK_SUM_LANES];
+    for (int v = 0; v < LK_S16_VECS; v++) {
+        lk_vf_store(lanes + v * LK_VEC_LANES, p[v]);
+    }
+    return lk_sum16_tree(lanes);
+}
+/* The trees of LK_S16_SETS elements at once. */
+LK_INLINE void lk_s16_trees(lk_vf p[LK_S16_SETS][LK_S16_VECS], float out[LK_S16_SETS]) {
+    lk_vf a[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        a[i] = _mm256_add_ps(p[i][0], p[i][1]); /* p[j] + p[j + 8] */
+    }
+    const lk_vf ab = _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[1], 0x20),
+                                   _mm256_permute2f128_ps(a[0], a[1], 0x31)); /* + 4 */
+    const lk_vf cd = _mm256_add_ps(_mm256_permute2f128_ps(a[2], a[3], 0x20),
+                                   _mm256_permute2f128_ps(a[2], a[3], 0x31));
+    const lk_vf acbd = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44),
+                                     _mm256_shuffle_ps(ab, cd, 0xee)); /* + 2: a a c c b b d d */
+    const lk_vf sums = _mm256_add_ps(acbd, _mm256_permute_ps(acbd, 0xb1)); /* + 1 */
+    const __m128 ac = _mm256_castps256_ps128(sums);
+    const __m128 bd = _mm256_extractf128_ps(sums, 1);
+    const __m128 acbd1 = _mm_shuffle_ps(ac, bd, 0x88); /* a c b d */
+    _mm_storeu_ps(out, _mm_shuffle_ps(acbd1, acbd1, 0xd8));
 }
 
 #endif

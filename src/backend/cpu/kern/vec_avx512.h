@@ -4,6 +4,7 @@
 #define LK_BACKEND_CPU_KERN_VEC_AVX512_H
 
 #include "backend/cpu/kern/vec_base.h"
+#include "ops/twin.h"
 
 typedef __m512i lk_vi; /* integers: bytes, 16-bit or 32-bit lanes */
 typedef __m512 lk_vf;  /* binary32 lanes */
@@ -233,6 +234,157 @@ LK_INLINE void lk_vi_columns(const uint8_t *p, size_t stride, lk_vi out[4]) {
     out[1] = _mm512_unpackhi_epi64(ab_low, cd_low);
     out[2] = _mm512_unpacklo_epi64(ab_high, cd_high);
     out[3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+}
+
+/* ---- binary32 and what it is made of ---- */
+
+LK_INLINE lk_vf lk_vf_div(lk_vf a, lk_vf b) {
+    return _mm512_div_ps(a, b);
+}
+/* a * b + c, rounded once: only where the product is exact. */
+LK_INLINE lk_vf lk_vf_fma(lk_vf a, lk_vf b, lk_vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+LK_INLINE lk_vi lk_vi_bits(lk_vf a) {
+    return _mm512_castps_si512(a);
+}
+LK_INLINE lk_vi lk_vi_max_u32(lk_vi a, lk_vi b) {
+    return _mm512_max_epu32(a, b);
+}
+LK_INLINE lk_vi lk_vi_andnot(lk_vi not_a, lk_vi b) {
+    return _mm512_andnot_si512(not_a, b);
+}
+/* To the nearest integer, ties to even; |a| < 2^31. */
+LK_INLINE lk_vi lk_vi_round(lk_vf a) {
+    return _mm512_cvtps_epi32(a);
+}
+LK_INLINE lk_vi lk_vi_clamp(lk_vi a, int32_t low, int32_t high) {
+    return _mm512_min_epi32(_mm512_max_epi32(a, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+}
+LK_INLINE lk_vf lk_vf_xor(lk_vf a, lk_vf b) {
+    return _mm512_xor_ps(a, b);
+}
+/* The sign bit of even lanes. */
+LK_INLINE lk_vi lk_vi_even_sign(void) {
+    return _mm512_set1_epi64(0x80000000);
+}
+LK_INLINE lk_vf lk_vf_max(lk_vf a, lk_vf b) {
+    return _mm512_max_ps(a, b);
+}
+/* The first n (1 .. LK_VEC_LANES) lanes; zeros in the others. */
+LK_INLINE __mmask16 lk_mask_first(size_t n) {
+    return n >= LK_VEC_LANES ? (__mmask16)0xffffu : (__mmask16)((1u << n) - 1u);
+}
+LK_INLINE lk_vf lk_vf_load_n(const float *p, size_t n) {
+    return n >= LK_VEC_LANES ? lk_vf_load(p) : _mm512_maskz_loadu_ps(lk_mask_first(n), p);
+}
+LK_INLINE void lk_vf_store_n(float *p, lk_vf v, size_t n) {
+    if (n >= LK_VEC_LANES) {
+        lk_vf_store(p, v);
+    } else {
+        _mm512_mask_storeu_ps(p, lk_mask_first(n), v);
+    }
+}
+/* v where lane < n, zero elsewhere. */
+LK_INLINE lk_vf lk_vf_keep(lk_vf v, size_t n) {
+    return _mm512_maskz_mov_ps(lk_mask_first(n), v);
+}
+/* a < b ? x : y, lane by lane. */
+LK_INLINE lk_vf lk_vf_if_less(lk_vf a, lk_vf b, lk_vf x, lk_vf y) {
+    return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), x);
+}
+/* Unsigned a < b ? x : y. */
+LK_INLINE lk_vi lk_vi_if_less_u32(lk_vi a, lk_vi b, lk_vi x, lk_vi y) {
+    return _mm512_mask_mov_epi32(y, _mm512_cmplt_epu32_mask(a, b), x);
+}
+/* Largest lane. */
+LK_INLINE uint32_t lk_vi_largest_u32(lk_vi v) {
+    return _mm512_reduce_max_epu32(v);
+}
+LK_INLINE float lk_vf_largest(lk_vf v) {
+    return _mm512_reduce_max_ps(v);
+}
+/* The low byte of the first n lanes; n is LK_VEC_LANES, or 8. */
+LK_INLINE void lk_vi_store_i8(int8_t *p, lk_vi v, size_t n) {
+    _mm_mask_storeu_epi8(p, lk_mask_first(n), _mm512_cvtepi32_epi8(v));
+}
+/* The first n int8 values as binary32; n is LK_VEC_LANES, or 8. */
+LK_INLINE lk_vf lk_vf_load_i8(const void *p, size_t n) {
+    const __m128i bytes =
+        n >= LK_VEC_LANES ? _mm_loadu_si128(p) : _mm_maskz_loadu_epi8(lk_mask_first(n), p);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+/* The first n values as binary16, to nearest even; n is LK_VEC_LANES, or 8. */
+LK_INLINE void lk_vf_store_f16(void *p, lk_vf v, size_t n) {
+    _mm256_mask_storeu_epi16(p, lk_mask_first(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+/* The first n (any number) binary16 or bf16 values, 16 bits each, zeros behind. */
+LK_INLINE __m256i lk_vi_load16_n(const void *p, size_t n) {
+    return n >= LK_VEC_LANES ? _mm256_loadu_si256(p)
+                             : _mm256_maskz_loadu_epi16(lk_mask_first(n), p);
+}
+LK_INLINE lk_vf lk_vf_load_f16_n(const void *p, size_t n) {
+    return _mm512_cvtph_ps(lk_vi_load16_n(p, n));
+}
+LK_INLINE lk_vi lk_vi_load_bf16_n(const void *p, size_t n) {
+    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(lk_vi_load16_n(p, n)), 16);
+}
+/* Even and odd lanes of the 2 * LK_VEC_LANES values in a and b. */
+LK_INLINE void lk_vf_unzip(lk_vf a, lk_vf b, lk_vf *even, lk_vf *odd) {
+    const __m512i at = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    *even = _mm512_permutex2var_ps(a, at, b);
+    *odd = _mm512_permutex2var_ps(a, _mm512_add_epi32(at, _mm512_set1_epi32(1)), b);
+}
+/* Even lanes twice, odd lanes twice, neighbours swapped. */
+LK_INLINE lk_vf lk_vf_even_twice(lk_vf v) {
+    return _mm512_moveldup_ps(v);
+}
+LK_INLINE lk_vf lk_vf_odd_twice(lk_vf v) {
+    return _mm512_movehdup_ps(v);
+}
+LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
+    return _mm512_permute_ps(v, 0xb1);
+}
+
+/* ---- S16: sixteen partial sums of one element are LK_S16_VECS vectors ---- */
+
+enum { LK_S16_VECS = 1, LK_S16_SETS = 16 };
+
+/* The tree of one element. */
+LK_INLINE float lk_s16_tree(const lk_vf p[LK_S16_VECS]) {
+    float lanes[LK_SUM_LANES];
+    for (int v = 0; v < LK_S16_VECS; v++) {
+        lk_vf_store(lanes + v * LK_VEC_LANES, p[v]);
+    }
+    return lk_sum16_tree(lanes);
+}
+/* The trees of LK_S16_SETS elements at once: each step halves the partial sums of every element and
+ * the number of vectors, so that a tree costs three instructions. */
+LK_INLINE void lk_s16_trees(lk_vf p[LK_S16_SETS][LK_S16_VECS], float out[LK_S16_SETS]) {
+    lk_vf a[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) { /* + 8: elements 2 i, 2 i + 1 */
+        const lk_vf x = p[2 * i][0];
+        const lk_vf y = p[2 * i + 1][0];
+        a[i] = _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xee));
+    }
+    lk_vf b[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { /* + 4: elements 4 i .. 4 i + 3, 128 bits each */
+        b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[2 * i], a[2 * i + 1], 0x88),
+                             _mm512_shuffle_f32x4(a[2 * i], a[2 * i + 1], 0xdd));
+    }
+    lk_vf c[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) { /* + 2: in 128 bits l elements 8 i + l and 8 i + 4 + l */
+        c[i] = _mm512_add_ps(_mm512_shuffle_ps(b[2 * i], b[2 * i + 1], 0x44),
+                             _mm512_shuffle_ps(b[2 * i], b[2 * i + 1], 0xee));
+    }
+    /* + 1: in 128 bits l elements l, 4 + l, 8 + l, 12 + l */
+    const lk_vf d =
+        _mm512_add_ps(_mm512_shuffle_ps(c[0], c[1], 0x88), _mm512_shuffle_ps(c[0], c[1], 0xdd));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_storeu_ps(out, _mm512_permutexvar_ps(order, d));
 }
 
 #endif
