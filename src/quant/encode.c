@@ -140,8 +140,9 @@ static void solve_block(const k_work *work, const lk_encoded_k *from, float *d, 
     for (uint32_t k = 0; k < 256; k++) {
         const double w = (double)work->w[k];
         const double x = (double)work->x[k];
-        const double u = (double)(from->scale[k / N_GROUP] * from->q[k]);
-        const double v = -(double)from->min[k / N_GROUP];
+        const uint32_t g = k / N_GROUP;
+        const double u = (double)(from->scale[g] * from->q[k]);
+        const double v = -(double)from->min[g];
         uu += w * u * u;
         uv += w * u * v;
         vv += w * v * v;
@@ -230,7 +231,8 @@ static float solve_block16(const k16_work *work, const lk_encoded_k16 *from) {
     double xu = 0.0;
     double uu = 0.0;
     for (uint32_t k = 0; k < 256; k++) {
-        const double u = (double)(from->scale[k / N_GROUP16] * from->q[k]);
+        const uint32_t g = k / N_GROUP16;
+        const double u = (double)(from->scale[g] * from->q[k]);
         xu += (double)work->w[k] * (double)work->x[k] * u;
         uu += (double)work->w[k] * u * u;
     }

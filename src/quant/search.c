@@ -31,7 +31,7 @@ static void round_all(const float *x, uint32_t n, float inverse, float shift, fl
 
 static float loss_of(const float *x, const float *w, uint32_t n, float scale, float offset,
                      const float *q) {
-    float t[LK_SEARCH_MAX_ELEMS];
+    float t[LK_SEARCH_MAX_ELEMS] = {0};
     for (uint32_t k = 0; k < n; k++) {
         const float e = scale * q[k] + offset - x[k];
         t[k] = w[k] * e * e;
@@ -67,8 +67,8 @@ float lk_search_round(const float *x, const float *w, uint32_t n, float scale, f
  * q).
  */
 static float solve_scale(const float *x, const float *w, uint32_t n, const float *q, float *gain) {
-    float xq[LK_SEARCH_MAX_ELEMS];
-    float qq[LK_SEARCH_MAX_ELEMS];
+    float xq[LK_SEARCH_MAX_ELEMS] = {0};
+    float qq[LK_SEARCH_MAX_ELEMS] = {0};
     for (uint32_t k = 0; k < n; k++) {
         const float wq = w[k] * q[k];
         xq[k] = wq * x[k];
@@ -135,8 +135,8 @@ typedef struct line {
  * taken from their mean, so that nothing cancels. */
 static line solve_line(const float *x, const float *w, uint32_t n, const float *q,
                        bool offset_below) {
-    float wx[LK_SEARCH_MAX_ELEMS];
-    float wq[LK_SEARCH_MAX_ELEMS];
+    float wx[LK_SEARCH_MAX_ELEMS] = {0};
+    float wq[LK_SEARCH_MAX_ELEMS] = {0};
     for (uint32_t k = 0; k < n; k++) {
         wx[k] = w[k] * x[k];
         wq[k] = w[k] * q[k];
@@ -144,8 +144,8 @@ static line solve_line(const float *x, const float *w, uint32_t n, const float *
     const float sum_w = sum_of(w, n);
     const float mean_x = sum_w > 0.0f ? sum_of(wx, n) / sum_w : 0.0f;
     const float mean_q = sum_w > 0.0f ? sum_of(wq, n) / sum_w : 0.0f;
-    float xq[LK_SEARCH_MAX_ELEMS];
-    float qq[LK_SEARCH_MAX_ELEMS];
+    float xq[LK_SEARCH_MAX_ELEMS] = {0};
+    float qq[LK_SEARCH_MAX_ELEMS] = {0};
     for (uint32_t k = 0; k < n; k++) {
         const float dq = q[k] - mean_q;
         xq[k] = w[k] * dq * (x[k] - mean_x);
