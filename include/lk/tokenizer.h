@@ -1,13 +1,13 @@
 /* lk/tokenizer.h - text to token ids and back.
  *
  * A tokenizer is read from the metadata of a GGUF file, with or without tensors. It is immutable
- * after opening: any number of threads may use one at the same time. Tokenizers: byte-level BPE
- * ("gpt2") with the pre-splitters of LK pre_splitters, and SentencePiece BPE
- * ("llama"). Unknown ones are LK_E_UNSUPPORTED and named.
+ * after opening: any number of threads may use one at the same time.
+ * Kinds: byte-level BPE ("gpt2") with the pre-splitters gpt-2, llama-bpe, qwen2, deepseek-v3,
+ * gpt-4o and smollm; SentencePiece BPE ("llama"). Unknown ones are LK_E_UNSUPPORTED and named.
  *
  * Input need not be valid UTF-8: each maximal ill-formed subpart is read as U+FFFD (Unicode
- * 15, 3.9, "U+FFFD substitution of maximal subparts"). NFC is applied where the model's own
- * tokenizer does (qwen2).
+ * standard, section 3.9, "U+FFFD substitution of maximal subparts"). NFC is applied where the
+ * model's own tokenizer does (qwen2). Character properties are those of Unicode 16.0.
  */
 #ifndef LK_TOKENIZER_H
 #define LK_TOKENIZER_H
@@ -28,7 +28,7 @@ LK_API lk_status lk_tokenizer_open(const char *path, const lk_allocator *allocat
 LK_API void lk_tokenizer_close(lk_tokenizer *tokenizer); /* accepts NULL */
 
 /* How text is read. 0: user-defined tokens are recognised, control tokens are not, nothing is
- * added. */
+ * added. PARSE_SPECIAL and PLAIN exclude each other (LK_E_ARG). */
 enum {
     LK_TOKENIZE_ADD_SPECIAL = 1,   /* add BOS / EOS as the model's metadata says */
     LK_TOKENIZE_PARSE_SPECIAL = 2, /* recognise control tokens such as <|im_start|> in the text */
@@ -37,13 +37,17 @@ enum {
 
 /* Encodes n_bytes of text. Writes at most `capacity` ids to `ids` and the full count to *n_ids; a
  * count above the capacity is LK_E_LIMIT (call again with room). ids may be NULL when capacity is
- * 0. Text is at most LK_MAX_TEXT_BYTES. Time is O(n log n) for any input. */
+ * 0. Text is at most LK_MAX_TEXT_BYTES and gives at most LK_IDS_BOUND(n_bytes) ids. A character for
+ * which the vocabulary has neither a token nor an unknown token is LK_E_UNSUPPORTED. Time is
+ * O(n log n) for any input; memory beyond a few copies of the text is at most 40 bytes for each
+ * byte of its longest word. */
+#define LK_IDS_BOUND(n_bytes) (4 * (size_t)(n_bytes) + 8)
 #define LK_MAX_TEXT_BYTES ((size_t)64 << 20)
 LK_API lk_status lk_tokenizer_encode(const lk_tokenizer *tokenizer, const char *text,
                                      size_t n_bytes, uint32_t flags, int32_t *ids, size_t capacity,
                                      size_t *n_ids, lk_error *err);
 
-/* How tokens are written. 0: control tokens give nothing. */
+/* How tokens are written. 0: control tokens and the unknown token give nothing. */
 enum {
     LK_DETOKENIZE_SPECIAL = 1, /* control tokens are written as their text */
     LK_DETOKENIZE_KEEP_SPACE =
@@ -87,6 +91,8 @@ typedef enum lk_token_type {
     LK_TOKEN_BYTE = 6
 } lk_token_type;
 
+/* The functions below need a tokenizer (not NULL). An id outside the vocabulary is no error: its
+ * type is LK_TOKEN_UNUSED, its text NULL, and it is no end. */
 LK_API int32_t lk_tokenizer_n_vocab(const lk_tokenizer *tokenizer);
 LK_API int32_t lk_tokenizer_bos(const lk_tokenizer *tokenizer); /* -1: none; likewise below */
 LK_API int32_t lk_tokenizer_eos(const lk_tokenizer *tokenizer);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fpenv.h"
 #include "model/loader.h"
+#include "model/model_vocab.h"
 
 struct lk_model {
     const lk_allocator *allocator;
@@ -125,6 +126,20 @@ static lk_status build_graph(lk_model *model, lk_error *err) {
     return lk_graph_finish(&model->graph, model->graph.logits, err);
 }
 
+/* A file without a tokenizer is one that works on ids alone. */
+static lk_status read_tokenizer(lk_model *model, lk_error *err) {
+    lk_error reason;
+    const lk_status status =
+        lk_tokenizer_create_from_gguf(model->gguf, model->allocator, &model->tokenizer, &reason);
+    if (status == LK_OK || status == LK_E_NOT_FOUND) {
+        return LK_OK;
+    }
+    if (err != NULL) {
+        *err = reason;
+    }
+    return status;
+}
+
 static lk_status load(lk_model *model, const char *path, const lk_model_params *params,
                       lk_error *err) {
     lk_status status = lk_gguf_open(path, model->allocator, &model->gguf, err);
@@ -142,6 +157,9 @@ static lk_status load(lk_model *model, const char *path, const lk_model_params *
         const lk_fpenv env = lk_fpenv_enter();
         status = build_graph(model, err);
         lk_fpenv_leave(env);
+    }
+    if (status == LK_OK) {
+        status = read_tokenizer(model, err);
     }
     if (status == LK_OK && params->progress != NULL &&
         params->progress(params->progress_ctx, "load", model->n_weights, model->n_weights) == 0) {
@@ -183,6 +201,7 @@ void lk_model_close(lk_model *model) {
         return;
     }
     const lk_allocator *a = model->allocator;
+    lk_tokenizer_close(model->tokenizer);
     lk_graph_deinit(&model->graph);
     lk_free_array(a, model->weights, model->n_weights, sizeof *model->weights);
     lk_gguf_close(model->gguf);

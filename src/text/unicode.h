@@ -1,0 +1,119 @@
+/* unicode.h - properties of code points (Unicode 16.0) and steps through UTF-8.
+ *
+ * The tables are generated (tools/gen_unicode.c). Only what the tokenizers need is here: general
+ * category, white space, canonical decomposition, combining class. No case mapping, no scripts.
+ * Invariant: every function accepts any code point up to LK_MAX_CODE_POINT and reads no byte
+ * outside the text that it is given.
+ */
+#ifndef LK_TEXT_UNICODE_H
+#define LK_TEXT_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LK_UNICODE_VERSION "16.0.0"
+#define LK_MAX_CODE_POINT 0x10FFFFu
+#define LK_REPLACEMENT 0xFFFDu /* stands for what is no character; 3 bytes in UTF-8 */
+
+typedef enum lk_category {
+    LK_CAT_LU,
+    LK_CAT_LL,
+    LK_CAT_LT,
+    LK_CAT_LM,
+    LK_CAT_LO,
+    LK_CAT_MN,
+    LK_CAT_MC,
+    LK_CAT_ME,
+    LK_CAT_ND,
+    LK_CAT_NL,
+    LK_CAT_NO,
+    LK_CAT_PC,
+    LK_CAT_PD,
+    LK_CAT_PS,
+    LK_CAT_PE,
+    LK_CAT_PI,
+    LK_CAT_PF,
+    LK_CAT_PO,
+    LK_CAT_SM,
+    LK_CAT_SC,
+    LK_CAT_SK,
+    LK_CAT_SO,
+    LK_CAT_ZS,
+    LK_CAT_ZL,
+    LK_CAT_ZP,
+    LK_CAT_CC,
+    LK_CAT_CF,
+    LK_CAT_CS,
+    LK_CAT_CO,
+    LK_CAT_CN,
+    LK_CAT_END /* no code point: the end of the text */
+} lk_category;
+
+/* A property byte: the category in the low five bits, and these. */
+#define LK_PROP_CATEGORY 31u
+#define LK_PROP_WHITE_SPACE 32u
+#define LK_PROP_NFC_ACTIVE 64u /* combining class not 0, or NFC_Quick_Check not Yes */
+
+extern const uint8_t lk_unicode_top[272];
+extern const uint16_t lk_unicode_middle[];
+extern const uint8_t lk_unicode_props[];
+extern const char lk_unicode_leaves[][65];
+
+static inline uint8_t lk_unicode_prop(uint32_t cp) {
+    const uint32_t middle = (uint32_t)lk_unicode_top[cp >> 12] * 64u + ((cp >> 6) & 63u);
+    const char letter = lk_unicode_leaves[lk_unicode_middle[middle]][cp & 63u];
+    return lk_unicode_props[letter - '@'];
+}
+
+/* Canonical decomposition into one (second == 0) or two code points, sorted by cp. Hangul syllables
+ * are not listed. `compositions` holds the indices of the pairs that compose, sorted by (first,
+ * second). */
+typedef struct lk_decomposition {
+    uint32_t cp, first, second;
+} lk_decomposition;
+extern const size_t lk_unicode_n_decompositions;
+extern const lk_decomposition lk_unicode_decompositions[];
+extern const size_t lk_unicode_n_compositions;
+extern const uint16_t lk_unicode_compositions[];
+
+/* Ranges of code points whose canonical combining class is not 0, sorted. */
+typedef struct lk_combining {
+    uint32_t first, last, ccc;
+} lk_combining;
+extern const size_t lk_unicode_n_combining;
+extern const lk_combining lk_unicode_combining[];
+
+/* Length of the well-formed UTF-8 sequence at `s`, 1 to 4; or 0 when there is none, and then *n_bad
+ * is the length of the maximal ill-formed subpart (at least 1). n is at least 1. */
+size_t lk_utf8_sequence(const uint8_t *s, size_t n, size_t *n_bad);
+
+/* The code point at `s`, which must begin a well-formed sequence; *n_bytes is its length. */
+static inline uint32_t lk_utf8_get(const uint8_t *s, size_t *n_bytes) {
+    if (s[0] < 0x80) {
+        *n_bytes = 1;
+        return s[0];
+    }
+    if (s[0] < 0xE0) {
+        *n_bytes = 2;
+        return ((uint32_t)(s[0] & 0x1Fu) << 6) | (s[1] & 0x3Fu);
+    }
+    if (s[0] < 0xF0) {
+        *n_bytes = 3;
+        return ((uint32_t)(s[0] & 0x0Fu) << 12) | ((uint32_t)(s[1] & 0x3Fu) << 6) | (s[2] & 0x3Fu);
+    }
+    *n_bytes = 4;
+    return ((uint32_t)(s[0] & 0x07u) << 18) | ((uint32_t)(s[1] & 0x3Fu) << 12) |
+           ((uint32_t)(s[2] & 0x3Fu) << 6) | (s[3] & 0x3Fu);
+}
+
+/* Length of a sequence by its first byte, in well-formed text. */
+static inline size_t lk_utf8_length(uint8_t first) {
+    return first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
+/* Writes cp as UTF-8 and returns the length, at most 4. Surrogates are written as they are asked
+ * for. */
+size_t lk_utf8_put(uint32_t cp, uint8_t out[4]);
+
+#endif
