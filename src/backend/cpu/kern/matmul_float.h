@@ -7,7 +7,12 @@
 
 #include "backend/cpu/kern/vec.h"
 
-typedef enum lk_float_weights { LK_WEIGHTS_F32, LK_WEIGHTS_F16, LK_WEIGHTS_BF16 } lk_float_weights;
+typedef enum lk_float_weights {
+    LK_WEIGHTS_F32,
+    LK_WEIGHTS_F16,
+    LK_WEIGHTS_BF16,
+    LK_WEIGHTS_F16_WIDE /* binary16 values that stand in memory as binary32 */
+} lk_float_weights;
 
 enum { LK_SETS_SIDE = LK_S16_SETS == 16 ? 4 : 2 }; /* the square of outputs and rows */
 
@@ -29,6 +34,7 @@ LK_INLINE lk_vf lk_vf_load_weights(lk_float_weights kind, const uint8_t *w, size
     case LK_WEIGHTS_BF16:
         return lk_vf_bf16_weights(lk_vi_load_bf16_n(w + 2 * k, n));
     case LK_WEIGHTS_F32:
+    case LK_WEIGHTS_F16_WIDE:
         break;
     }
     return lk_vf_load_n((const float *)(const void *)(w + 4 * k), n);

@@ -359,9 +359,23 @@ LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
     return _mm256_permute_ps(v, 0xb1);
 }
 
+/* Sums over n_dwords of (four int8 of each lane) times (four of q, none of them -128). `sum_q`, the
+ * sum of those of q, is for sets that need it. */
+LK_INLINE lk_vi lk_vi_dot_i8(const lk_vi *w, const int8_t *q, size_t n_dwords, int32_t sum_q) {
+    (void)sum_q;
+    lk_vi sum = _mm256_setzero_si256();
+    for (size_t i = 0; i < n_dwords; i++) {
+        const lk_vi a = _mm256_set1_epi32(lk_peek_i32(q + 4 * i));
+        const lk_vi pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w[i]), _mm256_sign_epi8(a, w[i]));
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    return sum;
+}
+
 /* ---- S16: sixteen partial sums of one element are LK_S16_VECS vectors ---- */
 
 enum { LK_S16_VECS = 2, LK_S16_SETS = 4 };
+enum { LK_ATTN_SIDE = 2 }; /* queries that share the values they read */
 
 /* The tree of one element. */
 LK_INLINE float lk_s16_tree(const lk_vf p[LK_S16_VECS]) {

@@ -316,7 +316,8 @@ LK_INLINE lk_vf lk_vf_load_i8(const void *p, size_t n) {
 }
 /* The first n values as binary16, to nearest even; n is LK_VEC_LANES, or 8. */
 LK_INLINE void lk_vf_store_f16(void *p, lk_vf v, size_t n) {
-    _mm256_mask_storeu_epi16(p, lk_mask_first(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    const __mmask16 first = lk_mask_first(n);
+    _mm256_mask_storeu_epi16(p, first, _mm512_maskz_cvtps_ph(first, v, _MM_FROUND_TO_NEAREST_INT));
 }
 /* The first n (any number) binary16 or bf16 values, 16 bits each, zeros behind. */
 LK_INLINE __m256i lk_vi_load16_n(const void *p, size_t n) {
@@ -346,9 +347,21 @@ LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
     return _mm512_permute_ps(v, 0xb1);
 }
 
+/* Sums over n_dwords of (four int8 of each lane) times (four of q, none of them -128). sum_q is the
+ * sum of those of q: what the 128 that makes w unsigned adds too much, times 128. */
+LK_INLINE lk_vi lk_vi_dot_i8(const lk_vi *w, const int8_t *q, size_t n_dwords, int32_t sum_q) {
+    lk_vi sum = _mm512_set1_epi32(-128 * sum_q);
+    for (size_t i = 0; i < n_dwords; i++) {
+        const lk_vi u = _mm512_xor_si512(w[i], _mm512_set1_epi8((char)0x80));
+        sum = _mm512_dpbusd_epi32(sum, u, _mm512_set1_epi32(lk_peek_i32(q + 4 * i)));
+    }
+    return sum;
+}
+
 /* ---- S16: sixteen partial sums of one element are LK_S16_VECS vectors ---- */
 
 enum { LK_S16_VECS = 1, LK_S16_SETS = 16 };
+enum { LK_ATTN_SIDE = 4 }; /* queries that share the values they read */
 
 /* The tree of one element. */
 LK_INLINE float lk_s16_tree(const lk_vf p[LK_S16_VECS]) {
