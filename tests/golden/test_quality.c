@@ -1,0 +1,143 @@
+/* test_quality.c - how close the definition is to the model: the real rules against float32
+ * activations over the same weights (the graph that test_refs proves). Perplexity within 0.2 per
+ * cent, the worst row's relative error within 0.05 (Q8_0) and 0.1 (Q4_K_M), the mean
+ * Kullback-Leibler divergence within 1.5 times its first value. Windows of 512 tokens, the last
+ * half scored. docs/quality.md has the figures. Bounded: two windows of tests/data/text on the
+ * shipped model. LK_FULL=1: more models, and windows of the shared held-out text. */
+#include <math.h>
+
+#include "golden.h"
+#include "lk_test.h"
+
+enum { WINDOW = 512, FIRST = WINDOW / 2, MAX_TOKENS = 200000 };
+
+typedef struct quality_case {
+    const char *label;
+    const char *model; /* under the shared folder, NULL: the shipped small model */
+    double max_row_error;
+    double max_kl; /* 1.5 times the value first measured */
+    int full_only;
+} quality_case;
+
+typedef struct quality {
+    double nll[2]; /* graph, real */
+    double kl;
+    double worst_row;
+    int64_t n;
+} quality;
+
+/* log of the sum of exp over the row, in binary64. */
+static double log_sum_exp(const float *logits, int32_t n) {
+    float max = logits[0];
+    for (int32_t i = 1; i < n; i++) {
+        max = logits[i] > max ? logits[i] : max;
+    }
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        sum += exp((double)logits[i] - (double)max);
+    }
+    return (double)max + log(sum);
+}
+
+static void compare_row(const float *graph, const float *real, int32_t n_vocab, int32_t target,
+                        quality *q) {
+    const double z_graph = log_sum_exp(graph, n_vocab);
+    const double z_real = log_sum_exp(real, n_vocab);
+    for (int32_t i = 0; i < n_vocab; i++) {
+        const double log_p = (double)graph[i] - z_graph;
+        q->kl += exp(log_p) * (log_p - ((double)real[i] - z_real));
+    }
+    q->nll[0] += z_graph - (double)graph[target];
+    q->nll[1] += z_real - (double)real[target];
+    const double error = golden_relative_error(real, graph, (size_t)n_vocab);
+    q->worst_row = error > q->worst_row ? error : q->worst_row;
+    q->n++;
+}
+
+static quality measure(lk_model *model, const int32_t *ids, int32_t n_windows) {
+    quality q = {{0, 0}, 0, 0, 0};
+    lk_error err;
+    lk_model_info info = LK_MODEL_INFO_INIT;
+    REQUIRE_OK(lk_model_get_info(model, &info, &err), err);
+    golden_setup setup = {
+        .n_threads = 2, .isa_mask = LK_CPU_ALL, .k_type = LK_KV_F16, .v_type = LK_KV_F16};
+    lk_context *real = golden_context(model, &setup, WINDOW);
+    setup.flags = LK_CONTEXT_F32_ACTIVATIONS;
+    setup.k_type = setup.v_type = LK_KV_F32;
+    lk_context *graph = golden_context(model, &setup, WINDOW);
+    int32_t wanted[WINDOW];
+    const int32_t n_wanted = WINDOW - 1 - FIRST;
+    for (int32_t i = 0; i < n_wanted; i++) {
+        wanted[i] = FIRST + i;
+    }
+    const size_t n_values = (size_t)n_wanted * (size_t)info.n_vocab;
+    float *rows[2] = {malloc(n_values * sizeof(float)), malloc(n_values * sizeof(float))};
+    for (int32_t w = 0; w < n_windows; w++) {
+        const int32_t *window = ids + (size_t)w * WINDOW;
+        golden_logits(graph, info.n_vocab, window, WINDOW, wanted, n_wanted, rows[0]);
+        golden_logits(real, info.n_vocab, window, WINDOW, wanted, n_wanted, rows[1]);
+        for (int32_t i = 0; i < n_wanted; i++) {
+            const size_t at = (size_t)i * (size_t)info.n_vocab;
+            compare_row(rows[0] + at, rows[1] + at, info.n_vocab, window[wanted[i] + 1], &q);
+        }
+    }
+    free(rows[0]);
+    free(rows[1]);
+    lk_context_destroy(graph);
+    lk_context_destroy(real);
+    return q;
+}
+
+static void run_case(const quality_case *c, int32_t n_windows_max) {
+    lk_error err;
+    const char *path =
+        c->model != NULL ? lk_test_shared(c->model) : LK_SOURCE_DIR "/models/small-q4_k_m.gguf";
+    if (path == NULL) {
+        lk_test_skip("the shared models are absent");
+    }
+    lk_model *model = golden_open(path);
+    const char *text_path = lk_test_shared("models/heldout.txt");
+    if (n_windows_max <= 2 || text_path == NULL) {
+        text_path = lk_test_data("text/heldout-head.txt");
+    }
+    size_t n_text = 0;
+    char *text = (char *)lk_test_read(text_path, &n_text);
+    int32_t *ids = malloc(MAX_TOKENS * sizeof *ids);
+    size_t n_ids = 0;
+    REQUIRE_OK(lk_tokenizer_encode(lk_model_tokenizer(model), text, n_text, LK_TOKENIZE_ADD_SPECIAL,
+                                   ids, MAX_TOKENS, &n_ids, &err),
+               err);
+    const int32_t n_whole = (int32_t)(n_ids / WINDOW);
+    const quality q = measure(model, ids, n_whole < n_windows_max ? n_whole : n_windows_max);
+    const double n = (double)q.n;
+    const double ppl[2] = {exp(q.nll[0] / n), exp(q.nll[1] / n)};
+    const double change = 100.0 * (ppl[1] / ppl[0] - 1.0);
+    (void)printf("%s: %lld rows: perplexity %.4f, float32 activations and f32 KV %.4f (%+.3f per "
+                 "cent); mean KL %.3g; "
+                 "worst row %.4f\n",
+                 c->label, (long long)q.n, ppl[1], ppl[0], change, q.kl / n, q.worst_row);
+    CHECK(q.n >= 500);
+    CHECK_MSG(change <= 0.2, "%s: perplexity rises by %.3f per cent", c->label, change);
+    CHECK_MSG(q.kl / n <= c->max_kl, "%s: mean KL %g, limit %g", c->label, q.kl / n, c->max_kl);
+    CHECK_MSG(q.worst_row <= c->max_row_error, "%s: worst row %g, limit %g", c->label, q.worst_row,
+              c->max_row_error);
+    free(ids);
+    free(text);
+    lk_model_close(model);
+}
+
+int main(void) {
+    static const quality_case cases[] = {
+        {"small Q4_K_M", NULL, 0.1, 1.0, 0},
+        {"small Q8_0", "models/small-q8_0.gguf", 0.05, 1.0, 1},
+        {"tiny Q4_K_M", "models/tiny-q4_k_m.gguf", 0.1, 1.0, 1},
+        {"tiny Q8_0", "models/tiny-q8_0.gguf", 0.05, 1.0, 1},
+    };
+    const int full = getenv("LK_FULL") != NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (full || !cases[i].full_only) {
+            run_case(&cases[i], full ? 20 : 2);
+        }
+    }
+    return lk_test_failures() == 0 ? 0 : 1;
+}
