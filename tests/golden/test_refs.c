@@ -231,8 +231,8 @@ LK_TEST(tiny_f16) {
     }
     (void)snprintf(path, sizeof path, "tiny-f16-%d.tmp", (int)getpid());
     lk_quantize_params params = LK_QUANTIZE_PARAMS_INIT;
-    params.target = LK_QUANTIZE_F16;
-    REQUIRE_OK(lk_quantize(lk_test_shared("models/tiny-f32.gguf"), path, &params, NULL, &err), err);
+    params.type = LK_QUANTIZE_F16;
+    REQUIRE_OK(lk_quantize(lk_test_shared("models/tiny-f32.gguf"), path, &params, &err), err);
     check_model(path, "models/refs/tiny", &limit, "tiny F16");
     (void)unlink(path);
 }

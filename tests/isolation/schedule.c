@@ -88,8 +88,9 @@ void schedule_draw(schedule *s, uint64_t seed, uint32_t i, int wide, int scalar)
     static const int32_t row_limits[8] = {1, 2, 3, 7, 16, 32, 64, 512};
     uint64_t state = seed ^ ((uint64_t)i << 32) ^ (wide ? 0xabcdefu : 0u);
     memset(s, 0, sizeof *s);
+    /* All nine KV pairs in turn; long cuts use three of them, since their references take long. */
     s->k_type = (int32_t)(i % 3);
-    s->v_type = (int32_t)(i / 3 % 3);
+    s->v_type = wide ? s->k_type : (int32_t)(i / 3 % 3);
     s->n_threads =
         draw(&state, 0, 7) == 0 ? (uint32_t)draw(&state, 4, 8) : (uint32_t)draw(&state, 1, 3);
     s->isa_mask = scalar               ? 0u
@@ -112,7 +113,7 @@ void schedule_draw(schedule *s, uint64_t seed, uint32_t i, int wide, int scalar)
         op *o = &s->ops[s->n_ops++];
         o->kind = OP_ASSIGN;
         o->a = k;
-        o->b = wide && k == 0 ? N_SHORT + draw(&state, 0, 1) : draw(&state, 0, N_SHORT - 1);
+        o->b = wide && k == 0 ? draw(&state, N_SHORT, N_STREAMS - 1) : draw(&state, 0, N_SHORT - 1);
     }
     const int32_t n_more = wide ? draw(&state, 4, 10) : draw(&state, 6, 24);
     for (int32_t k = 0; k < n_more; k++) {
