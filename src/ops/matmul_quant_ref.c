@@ -1,29 +1,42 @@
-/* matmul_quant_ref.c - the quantised matrix product (section 5): the definition, by the exact block
- * dot of the format. */
+/* matmul_quant_ref.c - the quantised matrix product (section 5): the definition. A block of weights
+ * is taken apart once and met by every row; the running sums are the outputs themselves. */
 #include "ops/ops.h"
+#include "quant/unpacked.h"
 
-static float row_dot(const lk_format *format, const uint8_t *w, const int8_t *q, const float *d,
-                     size_t n, uint32_t group) {
-    float acc = 0.0f;
-    for (size_t k = 0; k < n; k += format->block_elems, w += format->block_bytes) {
-        const lk_block_dot dot = format->block_dot(w, q + k);
-        const float d_a = d[k / group];
+/* lk_block_dot of an unpacked block, the group size a constant to the compiler. */
+static lk_block_dot unpacked_dot(const lk_format *format, const lk_unpacked *u, const int8_t *q) {
+    return format->group_elems == 16
+               ? lk_unpacked_dot(u, format->block_elems, 16, format->has_min, q)
+               : lk_unpacked_dot(u, format->block_elems, format->group_elems, format->has_min, q);
+}
+
+static void add_block(const lk_format *format, const lk_unpacked *u, size_t k, const lk_act_rows *x,
+                      float *y, size_t y_stride) {
+    const size_t n_groups = x->n / x->group;
+    for (size_t r = 0; r < x->n_rows; r++) {
+        const lk_block_dot dot = unpacked_dot(format, u, x->q + r * x->n + k);
+        const float d_a = x->d[r * n_groups + k / x->group];
+        float acc = y[r * y_stride];
         acc = acc + (dot.d * d_a) * (float)dot.i;
         if (format->has_min) {
             acc = acc - (dot.d_min * d_a) * (float)dot.m;
         }
+        y[r * y_stride] = acc;
     }
-    return acc;
 }
 
 void lk_matmul_quant_ref(const lk_format *format, const uint8_t *w, size_t row_bytes,
                          size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
                          size_t y_stride) {
-    const size_t n_groups = x->n / x->group;
     for (size_t o = o_begin; o < o_end; o++) {
+        const uint8_t *block = w + o * row_bytes;
         for (size_t r = 0; r < x->n_rows; r++) {
-            y[r * y_stride + o] = row_dot(format, w + o * row_bytes, x->q + r * x->n,
-                                          x->d + r * n_groups, x->n, x->group);
+            y[r * y_stride + o] = 0.0f;
+        }
+        for (size_t k = 0; k < x->n; k += format->block_elems, block += format->block_bytes) {
+            lk_unpacked u;
+            format->unpack(block, &u);
+            add_block(format, &u, k, x, y + o, y_stride);
         }
     }
 }
