@@ -189,22 +189,22 @@ LK_TEST(act_quantize_bound) {
 
 /* A format made for these tests: 4 weights a block, scale and minimum in half steps, so that every
  * result here can be written down. */
-static lk_block_dot half_step_dot(const uint8_t *block, const int8_t *q) {
-    lk_block_dot dot = {(float)block[0] * 0.5f, (float)block[1] * 0.5f, 0, 0};
-    for (int k = 0; k < 4; k++) {
-        dot.i += (int8_t)block[2 + k] * q[k];
-        dot.m += q[k];
-    }
-    return dot;
+static void half_step_unpack(const uint8_t *block, lk_unpacked *out) {
+    out->d = (float)block[0] * 0.5f;
+    out->d_min = (float)block[1] * 0.5f;
+    out->scale[0] = 1;
+    out->min[0] = 1;
+    memcpy(out->q, block + 2, 4);
 }
 
 LK_TEST(matmul_quant_by_hand) {
     lk_format format = {.name = "half-step",
                         .block_elems = 4,
                         .block_bytes = 6,
+                        .group_elems = 4,
                         .act_group = 4,
                         .has_min = true,
-                        .block_dot = half_step_dot};
+                        .unpack = half_step_unpack};
     static const uint8_t w[2][12] = {{2, 4, 1, 2, 3, 0x80, 1, 0, 1, 1, 1, 1},
                                      {0, 1, 9, 9, 9, 9, 3, 2, 1, 0, 0, 0xff}};
     static const int8_t q[2][8] = {{1, -1, 2, 1, 5, 5, 5, 5}, {0, 0, 0, 127, 1, 2, 3, 4}};
