@@ -138,7 +138,7 @@ static void check_format(ck_run *run, const lk_format *format, lk_matmul_quant_f
     const size_t *const blocks = is_long ? blocks256 : blocks32;
     const size_t n_sizes =
         is_long ? sizeof blocks256 / sizeof(size_t) : sizeof blocks32 / sizeof(size_t);
-    const size_t n_repeat = (size_t)lk_test_size(1, 3, 60);
+    const size_t n_repeat = (size_t)lk_test_size(1, 2, 60);
     bool is_scale[LK_FORMAT_MAX_BLOCK_BYTES];
     find_scales(format, is_scale);
     for (size_t repeat = 0; repeat < n_repeat; repeat++) {
