@@ -90,12 +90,12 @@ enum { N_ROW_COUNTS = sizeof row_counts / sizeof row_counts[0] };
 
 /* Some range [begin, end) of n_out outputs: the whole, one, none, or anything. */
 static void pick_range(ck_run *run, size_t n_out, size_t *begin, size_t *end) {
-    const size_t way = ck_below(run, 6);
-    *begin = way < 2 ? 0 : ck_below(run, n_out);
-    *end = way < 2    ? n_out
-           : way == 2 ? *begin + 1
-           : way == 3 ? *begin
-                      : *begin + ck_below(run, n_out - *begin + 1);
+    const size_t way = ck_below(run, 24);
+    *begin = way < 10 ? 0 : ck_below(run, n_out);
+    *end = way < 10    ? n_out
+           : way < 14  ? *begin + 1
+           : way == 14 ? *begin
+                       : *begin + ck_below(run, n_out - *begin + 1);
 }
 
 /* ---- quantised ---- */
@@ -175,21 +175,27 @@ typedef struct float_format {
     lk_matmul_float_fn *ref;
 } float_format;
 
-/* A weight of CK_WIDE is any finite code, of CK_BAD any code at all. */
+/* 16-bit weights of CK_WIDE are any finite codes, of CK_BAD any codes at all. */
 static void fill_weights(ck_run *run, uint32_t type, uint8_t *w, size_t n, ck_kind kind) {
+    enum { PIECE = 256 };
+    const uint16_t exponent = type == LK_FORMAT_F16 ? 0x7c00u : 0x7f80u;
+    float x[PIECE];
     for (size_t k = 0; k < n; k++) {
-        float x;
-        ck_fill(run, &x, 1, kind);
-        const uint16_t any = (uint16_t)ck_random(run);
-        const uint16_t code = type == LK_FORMAT_F16 ? lk_f32_to_f16(x) : lk_f32_to_bf16(x);
-        const bool take_any = kind == CK_WIDE || kind == CK_BAD;
-        const uint16_t exponent = type == LK_FORMAT_F16 ? 0x7c00u : 0x7f80u;
-        const bool any_finite = (any & exponent) != exponent;
+        if (k % PIECE == 0) {
+            ck_fill(run, x, n - k < PIECE ? n - k : PIECE, kind);
+        }
+        const float v = x[k % PIECE];
+        uint16_t code = type == LK_FORMAT_F16 ? lk_f32_to_f16(v) : lk_f32_to_bf16(v);
+        if (kind == CK_WIDE || kind == CK_BAD) {
+            code = (uint16_t)ck_random(run);
+            if (kind == CK_WIDE && (code & exponent) == exponent) {
+                code = 0;
+            }
+        }
         if (type == LK_FORMAT_F32) {
-            lk_store_u32(w + 4 * k, lk_f32_bits(x));
+            lk_store_u32(w + 4 * k, lk_f32_bits(v));
         } else {
-            lk_store_u16(w + 2 * k,
-                         take_any ? (any_finite || kind == CK_BAD ? any : (uint16_t)0) : code);
+            lk_store_u16(w + 2 * k, code);
         }
     }
 }

@@ -41,16 +41,15 @@ static float any_finite(ck_run *run) {
     return lk_f32_from_bits(bits);
 }
 
-static float near_threshold(ck_run *run) {
-    static const int exponents[] = {-100, -60, 62, 64, 111, 120, 127};
-    const size_t i = ck_below(run, sizeof exponents / sizeof exponents[0]);
-    const uint32_t bits = lk_f32_bits(power_of_two(exponents[i]));
-    const uint32_t steps = (uint32_t)ck_below(run, 3) * (uint32_t)ck_below(run, 0x2000);
+/* About 2^exponent, within 2 %; one in 16 is the power itself. */
+static float near_power(ck_run *run, int exponent) {
+    const uint32_t bits = lk_f32_bits(power_of_two(exponent));
+    const uint32_t steps = ck_below(run, 16) == 0 ? 0 : (uint32_t)ck_below(run, 0x28000);
     const uint32_t sign = (uint32_t)ck_random(run) & 0x80000000u;
     return lk_f32_from_bits((ck_below(run, 2) ? bits + steps : bits - steps) | sign);
 }
 
-static float one_value(ck_run *run, ck_kind kind, float scale) {
+static float one_value(ck_run *run, ck_kind kind, float scale, int threshold) {
     const uint64_t r = ck_random(run);
     const float unit = (float)(int32_t)(r >> 40) * 0x1p-23f - 1.0f; /* -1 .. 1 */
     switch (kind) {
@@ -68,7 +67,7 @@ static float one_value(ck_run *run, ck_kind kind, float scale) {
     case CK_TIES:
         return (float)((int32_t)(r % 509u) - 254) * 0.5f * scale;
     case CK_THRESHOLD:
-        return near_threshold(run);
+        return near_power(run, threshold);
     case CK_N_KINDS:
         break;
     }
@@ -77,8 +76,10 @@ static float one_value(ck_run *run, ck_kind kind, float scale) {
 
 void ck_fill(ck_run *run, float *x, size_t n, ck_kind kind) {
     const float scale = power_of_two((int)ck_below(run, 41) - 20);
+    static const int thresholds[] = {-100, -60, 62, 64, 111, 120, 127};
+    const int threshold = thresholds[ck_below(run, sizeof thresholds / sizeof thresholds[0])];
     for (size_t k = 0; k < n; k++) {
-        x[k] = one_value(run, kind, scale);
+        x[k] = one_value(run, kind, scale, threshold);
     }
     if (kind == CK_TIES && n > 0) { /* a scale of exactly that power of two */
         x[ck_below(run, n)] = 127.0f * scale;

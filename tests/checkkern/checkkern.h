@@ -64,7 +64,7 @@ typedef enum ck_kind {
     CK_ZERO,
     CK_HUGE,      /* 2^125 and more, and ones */
     CK_TIES,      /* halves of integers up to 127, scaled by a power of two */
-    CK_THRESHOLD, /* around 2^-100, 2^-60, 2^62, 2^111, 2^120, 2^127 */
+    CK_THRESHOLD, /* around one of 2^-100, 2^-60, 2^62, 2^64, 2^111, 2^120, 2^127 */
     CK_BAD,       /* normal, but for one infinity or NaN */
     CK_N_KINDS
 } ck_kind;

@@ -108,7 +108,7 @@ static void fault_last_block(const lk_format *format, const uint8_t *w, size_t r
                              size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
                              size_t y_stride) {
     lk_act_rows shorter = *x;
-    if (x->n_rows == 1 && x->n / format->block_elems == 5) {
+    if (x->n_rows == 1 && x->n / format->block_elems > 4) { /* an unrolled loop without its tail */
         shorter.n -= format->block_elems;
     }
     lk_matmul_quant_ref(format, w, row_bytes, o_begin, o_end, &shorter, y, y_stride);
