@@ -296,6 +296,59 @@ LK_TEST(matmul_formats_bound) {
     }
 }
 
+/* Section 5 word by word: block after block, by the exact block dot of the format. */
+static float blocks_in_order(const lk_format *format, const uint8_t *w, const int8_t *q,
+                             const float *d, size_t n) {
+    float acc = 0.0f;
+    for (size_t k = 0; k < n; k += format->block_elems, w += format->block_bytes) {
+        const lk_block_dot dot = format->block_dot(w, q + k);
+        const float d_a = d[k / format->act_group];
+        acc = acc + (dot.d * d_a) * (float)dot.i;
+        if (format->has_min) {
+            acc = acc - (dot.d_min * d_a) * (float)dot.m;
+        }
+    }
+    return acc;
+}
+
+LK_TEST(matmul_quant_is_block_dots) {
+    enum { N = 768, ROWS = 3, OUT = 4 };
+    static float x[ROWS][N];
+    static int8_t q[ROWS][N];
+    static float d[ROWS][N / 32];
+    static int16_t sums[ROWS][N / 16];
+    static uint8_t w[OUT][N * 2];
+    uint64_t seed = 21;
+    fill(x[0], (size_t)ROWS * N, 22);
+    for (size_t i = 0; i < lk_format_count(); i++) {
+        const lk_format *format = lk_format_at(i);
+        if (format->block_dot == NULL) {
+            continue;
+        }
+        const size_t n_groups = N / format->act_group;
+        const size_t row_bytes = N / format->block_elems * format->block_bytes;
+        uint32_t flag = 0;
+        for (size_t r = 0; r < ROWS; r++) {
+            lk_act_quantize_ref(x[r], N, format->act_group, q[r], d[0] + r * n_groups, sums[r],
+                                &flag);
+        }
+        for (size_t k = 0; k < OUT * row_bytes; k++) {
+            w[0][k] = (uint8_t)(lk_test_random(&seed) >> 32);
+        }
+        const lk_act_rows rows = {q[0], d[0], sums[0], N, format->act_group, ROWS};
+        float y[ROWS][OUT];
+        lk_matmul_quant_ref(format, w[0], row_bytes, 0, OUT, &rows, y[0], OUT);
+        for (size_t r = 0; r < ROWS; r++) {
+            for (size_t o = 0; o < OUT; o++) {
+                const float want =
+                    blocks_in_order(format, w[0] + o * row_bytes, q[r], d[0] + r * n_groups, N);
+                CHECK_MSG(y[r][o] == want || (isnan(y[r][o]) && isnan(want)), "%s: %a, expected %a",
+                          format->name, (double)y[r][o], (double)want);
+            }
+        }
+    }
+}
+
 LK_TEST(matmul_float_order) {
     enum { N = 83, ROWS = 19 };
     static float x[ROWS][N];
@@ -672,7 +725,8 @@ LK_TEST(route_by_hand) {
 
 LK_TEST_MAIN(LK_RUN(sum16_by_hand), LK_RUN(sum16_order), LK_RUN(round_short),
              LK_RUN(act_round_flags), LK_RUN(act_quantize_by_hand), LK_RUN(act_quantize_bound),
-             LK_RUN(matmul_quant_by_hand), LK_RUN(matmul_formats_bound), LK_RUN(matmul_float_order),
+             LK_RUN(matmul_quant_by_hand), LK_RUN(matmul_formats_bound),
+             LK_RUN(matmul_quant_is_block_dots), LK_RUN(matmul_float_order),
              LK_RUN(matmul_bf16_extreme_weights), LK_RUN(rms_norm_bound), LK_RUN(rope_pairs),
              LK_RUN(elementwise), LK_RUN(check_finite), LK_RUN(kv_block_layout),
              LK_RUN(kv_store_flags), LK_RUN(attention_bound),
