@@ -33,6 +33,13 @@ LK_INLINE int lk_tile_chunk(lk_tile_kind kind) {
     return most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
+/* Keeps the compiler from rearranging a chain of integer additions into a tree, which would need
+ * more registers than there are. */
+LK_INLINE __m256i lk_tile_in_order(__m256i v) {
+    __asm__("" : "+x"(v));
+    return v;
+}
+
 /* Cell 2 r + h: row r, half h of the sixteen outputs. The 16-bit sums of the chunk of dwords from
  * k4 on. */
 LK_INLINE void lk_tile_sums16(lk_tile_kind kind, int n_rows, const lk_tile *tile, size_t k4,
@@ -54,8 +61,8 @@ LK_INLINE void lk_tile_sums16(lk_tile_kind kind, int n_rows, const lk_tile *tile
                 p0 = _mm256_maddubs_epi16(w0, a);
                 p1 = _mm256_maddubs_epi16(w1, a);
             }
-            s[2 * r] = j == 0 ? p0 : _mm256_add_epi16(s[2 * r], p0);
-            s[2 * r + 1] = j == 0 ? p1 : _mm256_add_epi16(s[2 * r + 1], p1);
+            s[2 * r] = j == 0 ? p0 : lk_tile_in_order(_mm256_add_epi16(s[2 * r], p0));
+            s[2 * r + 1] = j == 0 ? p1 : lk_tile_in_order(_mm256_add_epi16(s[2 * r + 1], p1));
         }
     }
 }

@@ -57,7 +57,9 @@ LK_INLINE void lk_matmul_tile_rows(lk_tile_kind kind, const uint8_t *w, size_t r
             p = copy[0];
             stride = sizeof copy[0];
         }
-        if (kind.block_elems == 32) {
+        if (kind.block_elems == 32 && n_blocks == 8) {
+            lk_tile_unpack_block32(kind, p, stride, 8, &tile);
+        } else if (kind.block_elems == 32) {
             lk_tile_unpack_block32(kind, p, stride, n_blocks, &tile);
         } else {
             lk_tile_unpack_block256(kind, p, stride, &tile);
