@@ -14,13 +14,13 @@ typedef struct lk_guard {
 
 /* LK_E_ARG for a NULL context, LK_E_BUSY when another thread is inside; leave only after LK_OK. */
 static inline lk_status lk_guard_enter(lk_guard *guard, lk_context *context, lk_error *err) {
+    *guard = (lk_guard){.context = context};
     if (context == NULL) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("context"), "the context is NULL");
     }
     if (atomic_exchange_explicit(&context->is_busy, 1, memory_order_acquire) != 0) {
         return lk_fail(err, LK_E_BUSY, LK_NOWHERE, "another thread is inside this context");
     }
-    guard->context = context;
     guard->fpenv = lk_fpenv_enter();
     return LK_OK;
 }

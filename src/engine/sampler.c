@@ -82,13 +82,10 @@ static lk_status allocate(lk_sampler *s, const lk_sampler_params *params, lk_err
     lk_sampler_history *h = &s->history;
     bool ok = (s->logits = lk_alloc_array(a, n, sizeof s->logits[0])) != NULL;
     if (ok && params->n_logit_bias > 0) {
-        const size_t n_bytes = (size_t)params->n_logit_bias * sizeof(lk_logit_bias);
-        lk_logit_bias *copy = lk_alloc(a, n_bytes);
-        ok = copy != NULL;
+        const size_t n_biases = (size_t)params->n_logit_bias;
+        ok = (s->biases = lk_alloc_array(a, n_biases, sizeof s->biases[0])) != NULL;
         if (ok) {
-            memcpy(copy, params->logit_bias, n_bytes);
-            s->params.logit_bias = copy;
-            s->params.n_logit_bias = params->n_logit_bias;
+            memcpy(s->biases, params->logit_bias, n_biases * sizeof s->biases[0]);
         }
     }
     if (ok && lk_stage_penalties.is_on(params)) {
@@ -118,8 +115,6 @@ void lk_sampler_free(lk_sampler *s) {
     const lk_allocator *a = s->allocator;
     const size_t n = s->n_vocab;
     lk_sampler_history *h = &s->history;
-    lk_logit_bias *bias = NULL;
-    memcpy(&bias, &s->params.logit_bias, sizeof bias); /* our own copy: not const */
     lk_free_array(a, s->surprises, n, sizeof s->surprises[0]);
     lk_free_array(a, s->ranks, n, sizeof s->ranks[0]);
     lk_free_array(a, s->weights, n, sizeof s->weights[0]);
@@ -129,7 +124,7 @@ void lk_sampler_free(lk_sampler *s) {
     lk_free_array(a, h->distinct, n, sizeof h->distinct[0]);
     lk_free_array(a, h->counts, n, sizeof h->counts[0]);
     lk_free_array(a, h->ring, h->n_ring, sizeof h->ring[0]);
-    lk_free_array(a, bias, (size_t)s->params.n_logit_bias, sizeof bias[0]);
+    lk_free_array(a, s->biases, (size_t)s->params.n_logit_bias, sizeof s->biases[0]);
     lk_free_array(a, s->logits, n, sizeof s->logits[0]);
     lk_free(a, s, sizeof *s);
 }
@@ -148,8 +143,7 @@ lk_status lk_sampler_build(const lk_sampler_params *params, int32_t n_vocab, lk_
     }
     s->allocator = a;
     s->params = *params;
-    s->params.logit_bias = NULL; /* until there is a copy */
-    s->params.n_logit_bias = 0;
+    s->params.logit_bias = NULL; /* the caller's */
     s->n_vocab = (uint32_t)n_vocab;
     status = allocate(s, params, err);
     if (status != LK_OK) {

@@ -28,7 +28,8 @@ typedef uint64_t lk_candidate;
 
 struct lk_sampler {
     const lk_allocator *allocator;
-    lk_sampler_params params; /* logit_bias: own copy */
+    lk_sampler_params params;
+    lk_logit_bias *biases; /* [params.n_logit_bias] own copy; params.logit_bias is not used */
     uint32_t n_vocab;
     float *logits; /* [n_vocab] by id; -inf: banned by a bias */
     lk_sampler_history history;

@@ -47,7 +47,9 @@ static void fill_head(const lk_context *c, const uint8_t digest[32], int64_t n_t
     lk_store_u32(head + 8, LAYOUT_VERSION);
     lk_store_u32(head + 12, HEAD_BYTES);
     memcpy(head + 16, digest, 32);
-    memcpy(head + 48, numerics, strlen(numerics) < 16 ? strlen(numerics) : 16);
+    for (size_t i = 0; i < 16 && numerics[i] != '\0'; i++) {
+        head[48 + i] = (uint8_t)numerics[i];
+    }
     lk_store_u32(head + 64, (uint32_t)c->params.k_type);
     lk_store_u32(head + 68, (uint32_t)c->params.v_type);
     lk_store_u32(head + 72, (c->params.flags & LK_CONTEXT_F32_ACTIVATIONS) != 0);
@@ -293,7 +295,7 @@ typedef struct arrival {
 } arrival;
 
 static lk_status take_tokens(const lk_context *c, reader *r, arrival *a, lk_error *err) {
-    uint8_t bytes[LK_CHUNK * 4];
+    uint8_t bytes[LK_CHUNK * 4] = {0};
     uint8_t found[SHA_BYTES];
     uint8_t sha[SHA_BYTES];
     lk_sha256 s;
@@ -383,35 +385,41 @@ static void install(lk_context *c, int32_t seq, const arrival *a) {
     sequence->length = a->length;
 }
 
+/* Fills free pages from the file and gives them to the sequence; on failure they go back. */
+static lk_status take_body(lk_context *c, int32_t seq, reader *r, arrival *a, lk_error *err) {
+    lk_status status = take_tokens(c, r, a, err);
+    if (status == LK_OK) {
+        status = take_pages(c, r, a, err);
+    }
+    if (status == LK_OK) {
+        install(c, seq, a);
+        return LK_OK;
+    }
+    while (a->n_taken > 0) {
+        lk_kv_pages_release(&c->pages, a->pages[--a->n_taken]);
+    }
+    return status;
+}
+
 static lk_status load_body(lk_context *c, int32_t seq, reader *r, int64_t n_tokens, lk_error *err) {
     arrival a = {.length = n_tokens, .n_pages = lk_seq_pages_for(n_tokens)};
-    lk_status status = LK_OK;
+    const size_t page_tokens_bytes = LK_CHUNK * sizeof a.tokens[0];
     a.pages = lk_alloc_array(c->allocator, a.n_pages, sizeof a.pages[0]);
-    a.tokens = lk_alloc_array(c->allocator, a.n_pages, LK_CHUNK * sizeof a.tokens[0]);
-    if (a.pages == NULL || a.tokens == NULL) {
-        status = lk_fail_nomem(err, "the tokens of a saved sequence",
-                               a.n_pages * LK_CHUNK * sizeof a.tokens[0]);
+    a.tokens = lk_alloc_array(c->allocator, a.n_pages, page_tokens_bytes);
+    lk_status status = LK_E_NOMEM;
+    if (a.pages != NULL && a.tokens != NULL) {
+        status = take_body(c, seq, r, &a, err);
     } else {
-        status = take_tokens(c, r, &a, err);
+        (void)lk_fail_nomem(err, "the tokens of a saved sequence", a.n_pages * page_tokens_bytes);
     }
-    if (status == LK_OK) {
-        status = take_pages(c, r, &a, err);
-    }
-    if (status == LK_OK) {
-        install(c, seq, &a);
-    } else {
-        while (a.n_taken > 0) {
-            lk_kv_pages_release(&c->pages, a.pages[--a.n_taken]);
-        }
-    }
-    lk_free_array(c->allocator, a.tokens, a.n_pages, LK_CHUNK * sizeof a.tokens[0]);
+    lk_free_array(c->allocator, a.tokens, a.n_pages, page_tokens_bytes);
     lk_free_array(c->allocator, a.pages, a.n_pages, sizeof a.pages[0]);
     return status;
 }
 
 lk_status lk_state_load(lk_context *context, int32_t seq, const char *path,
                         const uint8_t digest[32], lk_error *err) {
-    uint8_t head[HEAD_BYTES];
+    uint8_t head[HEAD_BYTES] = {0};
     reader r;
     uint64_t size = 0;
     lk_status status = lk_context_check_seq(context, seq, err);

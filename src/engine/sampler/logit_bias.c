@@ -4,20 +4,24 @@
 #include "ops/twin.h"
 
 static lk_status check(const lk_sampler_params *params, lk_error *err) {
-    lk_status status =
+    const lk_status status =
         lk_sampler_check_range("n_logit_bias", params->n_logit_bias, 0, LK_MAX_LOGIT_BIAS, err);
-    if (status == LK_OK && params->n_logit_bias > 0 && params->logit_bias == NULL) {
-        status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("logit_bias"), "logit_bias is NULL");
+    if (status != LK_OK) {
+        return status;
     }
-    for (int32_t i = 0; status == LK_OK && i < params->n_logit_bias; i++) {
-        const float bias = params->logit_bias[i].bias;
+    const lk_logit_bias *list = params->logit_bias;
+    if (params->n_logit_bias > 0 && list == NULL) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("logit_bias"), "logit_bias is NULL");
+    }
+    for (int32_t i = 0; list != NULL && i < params->n_logit_bias; i++) {
+        const float bias = list[i].bias;
         if (!lk_is_finite_f32(bias) && !(bias < 0.0f)) {
-            status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("logit_bias"),
-                             "the bias of token %d is %g, expected a finite number or -infinity",
-                             params->logit_bias[i].token, (double)bias);
+            return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("logit_bias"),
+                           "the bias of token %d is %g, expected a finite number or -infinity",
+                           list[i].token, (double)bias);
         }
     }
-    return status;
+    return LK_OK;
 }
 
 static bool is_on(const lk_sampler_params *params) {
@@ -26,7 +30,7 @@ static bool is_on(const lk_sampler_params *params) {
 
 static lk_status apply(lk_sampler *sampler, lk_error *err) {
     for (int32_t i = 0; i < sampler->params.n_logit_bias; i++) {
-        const lk_logit_bias *bias = &sampler->params.logit_bias[i];
+        const lk_logit_bias *bias = &sampler->biases[i];
         float *logit = &sampler->logits[bias->token];
         if (!lk_is_finite_f32(*logit)) {
             continue; /* banned by an earlier entry */
