@@ -1,0 +1,87 @@
+/* run.h - the parts of `lockstep run`: its options, the prompt, the loop and the report. */
+#ifndef LK_RUN_H
+#define LK_RUN_H
+
+#include "open_model.h"
+#include "options.h"
+#include "text_stream.h"
+
+typedef struct run_options {
+    const char *model;
+    const char *prompt;      /* -p */
+    const char *prompt_file; /* -f, or "-" */
+    lk_kv_type k_type;
+    lk_kv_type v_type;
+    int64_t n_predict; /* -1: until the context is full */
+    int64_t n_ctx;     /* 0: the model's training context */
+    int64_t n_threads;
+    double temperature;
+    int64_t top_k;
+    double top_p;
+    double min_p;
+    double typical_p;
+    double repeat_penalty;
+    double presence_penalty;
+    double frequency_penalty;
+    int64_t penalty_last_n;
+    uint64_t seed;
+    bool has_seed;
+    lk_option_list logit_bias; /* ID=BIAS */
+    lk_option_list stops;
+    bool ids;
+    bool digests;
+    bool json;
+    bool special;
+    bool ignore_eos;
+    bool chat;
+    bool echo;
+    bool model_digest;
+} run_options;
+
+/* Sets the defaults and parses. False: return *exit_status. */
+bool run_parse(int argc, char **argv, run_options *o, int *exit_status);
+
+typedef enum run_stop {
+    RUN_STOP_LENGTH,   /* -n tokens */
+    RUN_STOP_END,      /* a token that ends the text */
+    RUN_STOP_TEXT,     /* a stop text */
+    RUN_STOP_CONTEXT,  /* no position is left */
+    RUN_STOP_CANCELLED /* Ctrl-C */
+} run_stop;
+
+/* One run. */
+typedef struct run {
+    const run_options *options;
+    lk_model *model;
+    const lk_tokenizer *tokenizer;
+    lk_model_info info;
+    lk_context *context;
+    lk_sampler *sampler;
+    int64_t n_ctx;
+    uint64_t seed;
+    char *prompt_text;
+    size_t n_prompt_text;
+    int32_t *prompt;
+    size_t n_prompt;
+
+    int32_t *ids;           /* sampled */
+    uint8_t (*digests)[16]; /* of the logits that they were sampled from; NULL unless wanted */
+    size_t n_ids;
+    size_t capacity;
+    lk_text_stream stream;
+    lk_buffer text; /* given out so far */
+    run_stop stop;
+    double prompt_seconds;
+    double generate_seconds;
+} run;
+
+/* Reads and encodes the prompt; checks that it fits. All below print the reason on failure. */
+bool run_read_prompt(run *r);
+/* Creates sampler and context. */
+bool run_prepare(run *r);
+/* Computes the prompt and generates; text and tables go out as they come. */
+bool run_generate(run *r);
+/* Speeds to standard error, or the JSON object to standard output. */
+bool run_report(run *r);
+
+#endif
