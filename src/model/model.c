@@ -131,13 +131,23 @@ static lk_status read_tokenizer(lk_model *model, lk_error *err) {
     lk_error reason;
     const lk_status status =
         lk_tokenizer_create_from_gguf(model->gguf, model->allocator, &model->tokenizer, &reason);
-    if (status == LK_OK || status == LK_E_NOT_FOUND) {
+    if (status == LK_E_NOT_FOUND) {
         return LK_OK;
     }
-    if (err != NULL) {
-        *err = reason;
+    if (status != LK_OK) {
+        if (err != NULL) {
+            *err = reason;
+        }
+        return status;
     }
-    return status;
+    const int32_t n_tokens = lk_tokenizer_n_vocab(model->tokenizer);
+    if (n_tokens > (int32_t)model->hparams.n_vocab) { /* fewer are fine: padded embeddings */
+        return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("token_embd.weight"),
+                       "tensor token_embd.weight has %u rows, expected one for each of the "
+                       "tokenizer's %d tokens",
+                       model->hparams.n_vocab, n_tokens);
+    }
+    return LK_OK;
 }
 
 static lk_status load(lk_model *model, const char *path, const lk_model_params *params,

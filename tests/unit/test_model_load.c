@@ -206,7 +206,12 @@ static const damage damages[] = {
      {RENAME_TENSOR, "output.weight", 0, "blk.0.attn_q.bias"},
      LK_E_UNSUPPORTED,
      {"blk.0.attn_q.bias", "not known for architecture qwen3moe", ""}},
+    {LLAMA,
+     {DROP_ROW, "token_embd.weight", 0, ""},
+     LK_E_FORMAT,
+     {"token_embd.weight has 127 rows", "128 tokens", ""}},
     /* keys */
+    {LLAMA, {SET_TEXT, "tokenizer.ggml.model", 0, "rwkv"}, LK_E_UNSUPPORTED, {"rwkv", "", ""}},
     {LLAMA,
      {DROP_KEY, "general.architecture", 0, ""},
      LK_E_FORMAT,
@@ -323,6 +328,7 @@ LK_TEST(info) {
     REQUIRE_OK(lk_model_digest(model, 2, NULL, NULL, again, &err), err);
     CHECK(memcmp(digest, again, sizeof digest) == 0);
     CHECK(lk_gguf_n_tensors(lk_model_gguf(model)) > 10);
+    CHECK(lk_tokenizer_n_vocab(lk_model_tokenizer(model)) == 128);
     lk_model_close(model);
     REQUIRE_OK(lk_model_open(lk_test_data("models/tiny-q4_k_m.gguf"), NULL, &model, &err), err);
     info = LK_MODEL_INFO_INIT;
@@ -330,6 +336,18 @@ LK_TEST(info) {
     CHECK(strcmp(info.arch, "qwen3") == 0 && info.n_vocab == 4096 && info.n_layers == 4);
     CHECK(info.n_params == 4197120 && info.n_experts == 0 && info.n_ctx_train == 2048);
     lk_model_close(model);
+}
+
+LK_TEST(without_a_tokenizer) {
+    const change c = {DROP_KEY, "tokenizer.ggml.model", 0, ""};
+    lk_model *model = NULL;
+    lk_error err;
+    (void)snprintf(file, sizeof file, "model_load_test_%ld.gguf", (long)getpid());
+    rewrite(LLAMA, &c);
+    REQUIRE_OK(lk_model_open(file, NULL, &model, &err), err);
+    CHECK(lk_model_tokenizer(model) == NULL);
+    lk_model_close(model);
+    (void)unlink(file);
 }
 
 LK_TEST(arguments) {
@@ -396,5 +414,5 @@ LK_TEST(allocation_failures) {
     CHECK(n > 10);
 }
 
-LK_TEST_MAIN(LK_RUN(damaged_models), LK_RUN(info), LK_RUN(arguments),
+LK_TEST_MAIN(LK_RUN(damaged_models), LK_RUN(info), LK_RUN(without_a_tokenizer), LK_RUN(arguments),
              LK_RUN(progress_and_cancelling), LK_RUN(allocation_failures))
