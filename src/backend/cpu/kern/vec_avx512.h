@@ -273,7 +273,8 @@ LK_INLINE lk_vf lk_vf_max(lk_vf a, lk_vf b) {
 }
 /* The first n (1 .. LK_VEC_LANES) lanes; zeros in the others. */
 LK_INLINE __mmask16 lk_mask_first(size_t n) {
-    return n >= LK_VEC_LANES ? (__mmask16)0xffffu : (__mmask16)((1u << n) - 1u);
+    const uint32_t all = 0xffffu;
+    return (__mmask16)(n >= LK_VEC_LANES ? all : ((uint32_t)1 << n) - 1u);
 }
 LK_INLINE lk_vf lk_vf_load_n(const float *p, size_t n) {
     return n >= LK_VEC_LANES ? lk_vf_load(p) : _mm512_maskz_loadu_ps(lk_mask_first(n), p);
