@@ -20,7 +20,8 @@ typedef struct quality_case {
 } quality_case;
 
 typedef struct quality {
-    double nll[2]; /* graph, real */
+    double nll[2];         /* graph, real */
+    double change_squared; /* sum of (real - graph)^2 of the rows' negative log-likelihoods */
     double kl;
     double worst_row;
     int64_t n;
@@ -47,15 +48,18 @@ static void compare_row(const float *graph, const float *real, int32_t n_vocab, 
         const double log_p = (double)graph[i] - z_graph;
         q->kl += exp(log_p) * (log_p - ((double)real[i] - z_real));
     }
-    q->nll[0] += z_graph - (double)graph[target];
-    q->nll[1] += z_real - (double)real[target];
+    const double nll_graph = z_graph - (double)graph[target];
+    const double nll_real = z_real - (double)real[target];
+    q->nll[0] += nll_graph;
+    q->nll[1] += nll_real;
+    q->change_squared += (nll_real - nll_graph) * (nll_real - nll_graph);
     const double error = golden_relative_error(real, graph, (size_t)n_vocab);
     q->worst_row = error > q->worst_row ? error : q->worst_row;
     q->n++;
 }
 
 static quality measure(lk_model *model, const int32_t *ids, int32_t n_windows) {
-    quality q = {{0, 0}, 0, 0, 0};
+    quality q = {{0, 0}, 0, 0, 0, 0};
     lk_error err;
     lk_model_info info = LK_MODEL_INFO_INIT;
     REQUIRE_OK(lk_model_get_info(model, &info, &err), err);
@@ -112,12 +116,14 @@ static void run_case(const quality_case *c, int32_t n_windows_max) {
     const double n = (double)q.n;
     const double ppl[2] = {exp(q.nll[0] / n), exp(q.nll[1] / n)};
     const double change = 100.0 * (ppl[1] / ppl[0] - 1.0);
-    (void)printf("%s: %lld rows: perplexity %.4f, float32 activations and f32 KV %.4f (%+.3f per "
-                 "cent); mean KL %.3g; "
-                 "worst row %.4f\n",
-                 c->label, (long long)q.n, ppl[1], ppl[0], change, q.kl / n, q.worst_row);
+    const double sampling = 100.0 * sqrt(q.change_squared) / n; /* standard error of `change` */
+    (void)printf("%s: %lld rows: perplexity %.4f, float32 activations and f32 KV %.4f "
+                 "(%+.3f +- %.3f per cent); mean KL %.3g; worst row %.4f\n",
+                 c->label, (long long)q.n, ppl[1], ppl[0], change, sampling, q.kl / n, q.worst_row);
     CHECK(q.n >= 500);
-    CHECK_MSG(change <= 0.2, "%s: perplexity rises by %.3f per cent", c->label, change);
+    /* Two windows are a small sample: the full run says whether 0.2 per cent holds. */
+    CHECK_MSG(change <= 0.2 + (n_windows_max <= 2 ? 3 * sampling : 0),
+              "%s: perplexity rises by %.3f per cent", c->label, change);
     CHECK_MSG(q.kl / n <= c->max_kl, "%s: mean KL %g, limit %g", c->label, q.kl / n, c->max_kl);
     CHECK_MSG(q.worst_row <= c->max_row_error, "%s: worst row %g, limit %g", c->label, q.worst_row,
               c->max_row_error);
@@ -136,7 +142,7 @@ int main(void) {
     const int full = getenv("LK_FULL") != NULL;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (full || !cases[i].full_only) {
-            run_case(&cases[i], full ? 20 : 2);
+            run_case(&cases[i], full ? 60 : 2);
         }
     }
     return lk_test_failures() == 0 ? 0 : 1;
