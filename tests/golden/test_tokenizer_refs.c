@@ -79,7 +79,7 @@ static int encodes_to(const lk_tokenizer *t, const char *text, size_t n, uint32_
 
 /* A row of strings: ids, ids_plain, ids_with_special, of the text and of its bytes where they
  * differ. */
-static int check_row(const lk_tokenizer *t, const char *name, const json_t *row) {
+static int check_row(const lk_tokenizer *t, const char *name, size_t i_row, const json_t *row) {
     size_t n = 0, n_base64 = 0;
     const char *text = row_string(row, "text", &n);
     const char *base64 = row_string(row, "b64", &n_base64);
@@ -96,8 +96,7 @@ static int check_row(const lk_tokenizer *t, const char *name, const json_t *row)
         const json_t *expected = json_object_get(row, modes[i].key);
         const int equal = encodes_to(t, text, n, modes[i].flags, expected) &&
                           (base64 == NULL || encodes_to(t, raw, n_raw, modes[i].flags, expected));
-        CHECK_MSG(equal, "%s row %lld, %s: %.80s", name,
-                  (long long)json_integer_value(json_object_get(row, "n")), modes[i].key, text);
+        CHECK_MSG(equal, "%s row %zu, %s: %.80s", name, i_row, modes[i].key, text);
         agrees = agrees && equal;
     }
     free(raw);
@@ -155,7 +154,10 @@ typedef struct counts {
 } counts;
 
 /* Checks every line of a .jsonl file. */
-static counts check_file(const lk_tokenizer *t, const char *name, const char *path, int is_decode) {
+typedef int (*check_fn)(const lk_tokenizer *t, const char *name, size_t i, const json_t *row);
+
+static counts check_file(const lk_tokenizer *t, const char *name, const char *path,
+                         check_fn check) {
     size_t size = 0;
     counts c = {0, 0};
     char *data = (char *)lk_test_read(path, &size);
@@ -166,11 +168,8 @@ static counts check_file(const lk_tokenizer *t, const char *name, const char *pa
         json_t *row = json_loadb(line, n, JSON_ALLOW_NUL, &error);
         if (row == NULL) {
             lk_test_fail(__FILE__, __LINE__, "%s: %s", path, error.text);
-        } else if (is_decode) {
-            c.agree += (size_t)check_decode_row(t, name, c.rows++, row);
         } else {
-            c.agree += (size_t)check_row(t, name, row);
-            c.rows++;
+            c.agree += (size_t)check(t, name, c.rows++, row);
         }
         json_decref(row);
         line += n + 1;
@@ -200,6 +199,41 @@ static lk_tokenizer *open_vocab(const char *path, double *ms) {
     return t;
 }
 
+/* A model's case: ids with all added tokens recognised, and the text that they decode to. */
+static int check_case(const lk_tokenizer *t, const char *name, size_t i, const json_t *row) {
+    size_t n = 0, n_decoded = 0, n_bytes = 0;
+    const char *text = row_string(row, "text", &n);
+    const char *decoded = row_string(row, "decoded", &n_decoded);
+    const json_t *ids = json_object_get(row, "ids");
+    int agrees = encodes_to(t, text, n, LK_TOKENIZE_PARSE_SPECIAL, ids);
+    CHECK_MSG(agrees, "%s case %zu: %.80s", name, i, text);
+    if (json_array_size(ids) != 0) {
+        char *bytes = decode_ids(t, ids, LK_DETOKENIZE_SPECIAL, &n_bytes);
+        const int equal = n_bytes == n_decoded && memcmp(bytes, decoded, n_bytes) == 0;
+        CHECK_MSG(equal, "%s case %zu: decoding to %.80s", name, i, decoded);
+        agrees = agrees && equal;
+        free(bytes);
+    }
+    return agrees;
+}
+
+static void check_model(const char *name, const char *path, const char *index) {
+    double ms = 0.0;
+    json_error_t error;
+    json_t *root = json_load_file(index, JSON_ALLOW_NUL, &error);
+    const json_t *cases = json_object_get(root, "tokenizer_cases");
+    lk_tokenizer *t = open_vocab(path, &ms);
+    size_t n_agree = 0;
+    const size_t n = json_array_size(cases);
+    for (size_t i = 0; i < n; i++) {
+        n_agree += (size_t)check_case(t, name, i, json_array_get(cases, i));
+    }
+    CHECK_MSG(n == 24, "%s has %zu cases", index, n);
+    (void)printf("%-12s %zu of %zu cases\n", name, n_agree, n);
+    lk_tokenizer_close(t);
+    json_decref(root);
+}
+
 static void check_reference(const char *name, const char *vocab, int has_decode) {
     char path[256];
     double ms = 0.0;
@@ -210,11 +244,11 @@ static void check_reference(const char *name, const char *vocab, int has_decode)
     }
     lk_tokenizer *t = open_vocab(lk_test_shared(path), &ms);
     (void)snprintf(path, sizeof path, "refs/tokenizers/%s.jsonl", name);
-    const counts c = check_file(t, name, lk_test_shared(path), 0);
+    const counts c = check_file(t, name, lk_test_shared(path), check_row);
     counts d = {0, 0};
     if (has_decode) {
         (void)snprintf(path, sizeof path, "refs/tokenizers/%s.decode.jsonl", name);
-        d = check_file(t, name, lk_test_shared(path), 1);
+        d = check_file(t, name, lk_test_shared(path), check_decode_row);
     }
     (void)printf("%-12s %zu of %zu rows, decoding %zu of %zu, opened in %.0f ms\n", name, c.agree,
                  c.rows, d.agree, d.rows, ms);
@@ -237,4 +271,29 @@ LK_TEST(shared_references) {
     check_reference("tok512", "../llama2c/stories260K.f32.gguf", 0);
 }
 
-LK_TEST_MAIN(LK_RUN(shared_references))
+LK_TEST(sample_references) {
+    double ms = 0.0;
+    lk_tokenizer *t = open_vocab(lk_test_data("tokenizers/tok512.vocab.gguf"), &ms);
+    const counts c =
+        check_file(t, "tok512", lk_test_data("tokenizers/tok512.sample.jsonl"), check_row);
+    lk_tokenizer_close(t);
+    t = open_vocab(lk_test_data("models/tiny-q4_k_m.gguf"), &ms);
+    const counts d = check_file(t, "tiny", lk_test_data("tokenizers/tiny.cases.jsonl"), check_case);
+    lk_tokenizer_close(t);
+    (void)printf("sample       %zu of %zu rows, %zu of %zu cases\n", c.agree, c.rows, d.agree,
+                 d.rows);
+    CHECK(c.rows == 195 && d.rows == 24);
+}
+
+LK_TEST(shipped_models) {
+    const char *tiny = lk_test_shared("models/refs/tiny/index.json");
+    const char *small = lk_test_shared("models/refs/small/index.json");
+    if (tiny == NULL || small == NULL) {
+        (void)printf("the shared references are absent: the sample stands for them\n");
+        return;
+    }
+    check_model("tiny", lk_test_data("models/tiny-q4_k_m.gguf"), tiny);
+    check_model("small", LK_SOURCE_DIR "/models/small-q4_k_m.gguf", small);
+}
+
+LK_TEST_MAIN(LK_RUN(sample_references), LK_RUN(shipped_models), LK_RUN(shared_references))
