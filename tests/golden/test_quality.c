@@ -151,7 +151,7 @@ static void compare_quantisers(int full) {
     REQUIRE_OK(lk_quantize(source, path, &params, &err), err);
     lk_model *ours = golden_open(path);
     lk_model *peers = golden_open(lk_test_data("models/tiny-q4_k_m.gguf"));
-    int32_t n_windows = full ? 60 : 6;
+    int32_t n_windows = full ? 20 : 6;
     int32_t *ids = tokenize(ours, lk_test_shared("models/heldout.txt"), &n_windows);
     const double our_ppl = exp(mean_nll(ours, ids, n_windows));
     const double peers_ppl = exp(mean_nll(peers, ids, n_windows));
@@ -206,7 +206,7 @@ int main(void) {
     const int full = getenv("LK_FULL") != NULL;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (full || !cases[i].full_only) {
-            run_case(&cases[i], full ? 60 : 2);
+            run_case(&cases[i], full ? 20 : 2);
         }
     }
     compare_quantisers(full);
