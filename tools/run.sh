@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 MODEL=${MODEL:-models/small-q4_k_m.gguf}
 PROMPT=${PROMPT:-Once upon a time, a little girl named Emma}
 SETTINGS=${SETTINGS:---temp 0.7 --top-p 0.9 --top-k 40 --seed 7 -n 160}
-SCHEDULES=${SCHEDULES:-25}
+TOKENS=${TOKENS:-64}
 
 say() {
     printf '\n-- %s\n\n' "$1"
@@ -28,11 +28,11 @@ sh tools/packages.sh run
 mkdir -p build/logs
 say "building (release)"
 quietly build/logs/run.log cmake --preset release
-quietly build/logs/run.log cmake --build --preset release --target lockstep_tool test_isolation
+quietly build/logs/run.log cmake --build --preset release --target lockstep_tool example_isolation
 
 say "$MODEL, \"$PROMPT\", $SETTINGS"
 # shellcheck disable=SC2086 # the settings are several arguments
 build/release/apps/lockstep/lockstep run "$MODEL" -p "$PROMPT" $SETTINGS
 
-say "isolation: $SCHEDULES random schedules of joins, leaves, forks, cuts and thread counts"
-LK_SCHEDULES=$SCHEDULES build/release/tests/test_isolation
+say "isolation: the same sequence alone and in company, every row of logits compared bit for bit"
+build/release/examples/isolation "$MODEL" "$TOKENS"
