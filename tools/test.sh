@@ -7,7 +7,8 @@
 # LK_FULL=1 long.
 #
 #   test.sh           everything
-#   test.sh STEP...   only these: format release dev-clang asan tsan debug cross-aarch64 fuzz lint
+#   test.sh STEP...   only these: format release dev-clang asan tsan debug cross-aarch64 fuzz
+#                     lint faults
 #
 # With CI set nothing is skipped: a missing tool fails its step. Elsewhere the reason is printed.
 set -uo pipefail
@@ -234,6 +235,10 @@ if [ -d fuzz ] && is_wanted fuzz && needs fuzz clang; then
 fi
 if is_wanted lint && needs lint clang-tidy; then
     command_step lint bash tools/lint.sh
+fi
+
+if [ -n "${LK_FULL:-}" ] && is_wanted faults; then
+    command_step faults bash tests/isolation/planted_faults.sh
 fi
 
 print_table

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# planted_faults.sh - shows that the isolation suite can fail: plants one fault at a time in a copy of the
-# sources, builds the suite and requires that it finds a difference. Part of `make test-full`.
+# planted_faults.sh - shows that the isolation suite can fail: plants one fault at a time in a copy
+# of the sources, builds the suite and requires that it finds a difference. Part of
+# `make test-full`.
 #
 #   planted_faults.sh [SCHEDULES]      (default 200)
 set -euo pipefail
@@ -26,7 +27,8 @@ plant() {
         >"$tree/log" 2>&1
     cmake --build "$tree/build" --target test_isolation >>"$tree/log" 2>&1
     local status=0
-    "$tree/build/tests/test_isolation" --model tiny --schedules "$schedules" >>"$tree/log" 2>&1 || status=$?
+    "$tree/build/tests/test_isolation" --model tiny --schedules "$schedules" \
+        >>"$tree/log" 2>&1 || status=$?
     if [ $status -eq 1 ] && grep -q 'replay:' "$tree/log"; then
         echo "$name: caught: $(sed -n 's/^ *shortest: //p' "$tree/log" | cut -c 1-160)"
         sed -n 's/^ *replay: *[^ ]*/    replay with/p' "$tree/log" | cut -c 1-240
@@ -41,13 +43,16 @@ plant() {
 
 # A kernel whose order of summation depends on the number of rows.
 plant order-by-rows src/backend/cpu/kern/matmul_tile.h \
-    's|for (size_t k = 0; k < x->n; k += LK_TILE_ELEMS) {|for (size_t kk = 0; kk < x->n; kk += LK_TILE_ELEMS) { const size_t k = n_rows == 3 ? (x->n - 1) / LK_TILE_ELEMS * LK_TILE_ELEMS - kk : kk;|'
+    's|for (size_t k = 0; k < x->n; k += LK_TILE_ELEMS) {|'\
+'for (size_t kk = 0; kk < x->n; kk += LK_TILE_ELEMS) { const size_t k = n_rows == 3 '\
+'? (x->n - 1) / LK_TILE_ELEMS * LK_TILE_ELEMS - kk : kk;|'
 # A page that keeps what it held before: a copied page without the copy.
 plant page-not-copied src/engine/kv_pages.c \
     's|status = pages->ops->page_copy(.*);|status = LK_OK;|'
 # Masked keys multiplied by zero, not skipped.
 plant masked-times-zero src/backend/cpu/kern/attention.h \
-    's|for (size_t j = begin; j < end; j++) {|for (size_t j = begin; j < (end + 15) / 16 * 16; j++) {|'
+    's|for (size_t j = begin; j < end; j++) {|'\
+'for (size_t j = begin; j < (end + 15) / 16 * 16; j++) {|'
 
 echo "$n_passed passed, $n_failed failed"
 [ $n_failed -eq 0 ]
