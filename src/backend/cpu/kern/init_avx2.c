@@ -1,5 +1,6 @@
 /* init_avx2.c - puts the kernels of this instruction set into the table. */
 #include "backend/cpu/kern/kern_avx2.h"
+#include "backend/cpu/kern/tile.h"
 #include "backend/cpu/kernels.h"
 
 void lk_cpu_kernels_init_avx2(lk_cpu_kernels *kernels) {
@@ -17,10 +18,10 @@ void lk_cpu_kernels_init_avx2(lk_cpu_kernels *kernels) {
     kernels->matmul_f16 = lk_matmul_f16_avx2;
     kernels->matmul_bf16 = lk_matmul_bf16_avx2;
     for (size_t i = 0; i < lk_format_count() && i < LK_MAX_FORMATS; i++) {
-        const lk_format *format = lk_format_at(i);
-        if (format->block_dot != NULL && format->block_elems == 32) {
+        const uint32_t block_elems = lk_tile_kind_of(lk_format_at(i)->type).block_elems;
+        if (block_elems == 32) {
             kernels->matmul_format[i] = lk_matmul_block32_avx2;
-        } else if (format->block_dot != NULL && format->block_elems == 256) {
+        } else if (block_elems == 256) {
             kernels->matmul_format[i] = lk_matmul_block256_avx2;
         }
     }

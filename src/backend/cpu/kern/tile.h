@@ -43,6 +43,7 @@ typedef struct lk_tile_kind {
     bool has_pairs; /* group sums fit 16 bits: two groups are scaled by one instruction */
 } lk_tile_kind;
 
+/* block_elems is 0 for a format that has no tiles. */
 LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
     const bool u8 = LK_VEC_DOT_U8 != 0;
     const int bias8 = u8 ? 128 : 0;
@@ -71,8 +72,10 @@ LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
         return (lk_tile_kind){type, 256, 176, 32, 0, 31, false, true, false};
     case LK_FORMAT_Q6_K:
         return (lk_tile_kind){type, 256, 210, 16, 32, 63, false, false, false};
+    case LK_FORMAT_IQ4_XS:
+        return (lk_tile_kind){type, 256, 136, 32, bias8, 255, !u8, false, false};
     default:
-        return (lk_tile_kind){LK_FORMAT_IQ4_XS, 256, 136, 32, bias8, 255, !u8, false, false};
+        return (lk_tile_kind){0};
     }
 }
 
