@@ -317,7 +317,7 @@ LK_TEST(matmul_quant_is_block_dots) {
     static int8_t q[ROWS][N];
     static float d[ROWS][N / 32];
     static int16_t sums[ROWS][N / 16];
-    static uint8_t w[OUT][N * 2];
+    static uint8_t w[OUT * N * 2];
     uint64_t seed = 21;
     fill(x[0], (size_t)ROWS * N, 22);
     for (size_t i = 0; i < lk_format_count(); i++) {
@@ -333,15 +333,15 @@ LK_TEST(matmul_quant_is_block_dots) {
                                 &flag);
         }
         for (size_t k = 0; k < OUT * row_bytes; k++) {
-            w[0][k] = (uint8_t)(lk_test_random(&seed) >> 32);
+            w[k] = (uint8_t)(lk_test_random(&seed) >> 32);
         }
         const lk_act_rows rows = {q[0], d[0], sums[0], N, format->act_group, ROWS};
         float y[ROWS][OUT];
-        lk_matmul_quant_ref(format, w[0], row_bytes, 0, OUT, &rows, y[0], OUT);
+        lk_matmul_quant_ref(format, w, row_bytes, 0, OUT, &rows, y[0], OUT);
         for (size_t r = 0; r < ROWS; r++) {
             for (size_t o = 0; o < OUT; o++) {
                 const float want =
-                    blocks_in_order(format, w[0] + o * row_bytes, q[r], d[0] + r * n_groups, N);
+                    blocks_in_order(format, w + o * row_bytes, q[r], d[0] + r * n_groups, N);
                 CHECK_MSG(y[r][o] == want || (isnan(y[r][o]) && isnan(want)), "%s: %a, expected %a",
                           format->name, (double)y[r][o], (double)want);
             }
