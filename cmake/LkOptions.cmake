@@ -19,8 +19,19 @@ endif()
 set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(LK_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
   -mprefer-vector-width=512)
-# With sanitizers a check stands before every load: -O1 keeps these files quick to compile.
+# Sanitizers make these files take minutes: the checks of undefined behaviour most of all. Their
+# scalar twins, which checkkern holds them against, keep those. Kernels keep AddressSanitizer's
+# checks of loads and stores, without guards around stack variables.
 if(LK_SANITIZE)
-  list(APPEND LK_FLAGS_avx2 -O1)
-  list(APPEND LK_FLAGS_avx512 -O1)
+  set(lk_kernel_flags -g1)
+  if(LK_SANITIZE MATCHES "undefined")
+    list(APPEND lk_kernel_flags -fno-sanitize=undefined)
+  endif()
+  if(LK_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    list(APPEND lk_kernel_flags --param=asan-stack=0)
+  elseif(LK_SANITIZE MATCHES "address")
+    list(APPEND lk_kernel_flags "SHELL:-mllvm -asan-stack=0")
+  endif()
+  list(APPEND LK_FLAGS_avx2 ${lk_kernel_flags})
+  list(APPEND LK_FLAGS_avx512 ${lk_kernel_flags})
 endif()
