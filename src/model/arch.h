@@ -23,17 +23,17 @@ typedef struct lk_arch {
 #undef LK_ARCH
 
 /* Keys are given without the architecture's prefix: "block_count" reads "llama.block_count". The
- * first of each pair needs the key, the second one takes `fallback` where it is absent. A wrong
- * type or a value out of range is an error. u32: 0 .. INT32_MAX; an array whose elements are all
- * equal counts as one number, any other array is refused (it differs from layer to layer). */
-uint32_t lk_loader_u32(lk_loader *loader, const char *key);
+ * functions without `_or` need the key, the others take `fallback` where it is absent. A wrong type
+ * or a value out of range is an error. Integers are 0 .. INT32_MAX, sizes 1 .. `high`; an array
+ * whose elements are all equal counts as one number, any other array is refused (it differs from
+ * layer to layer). A size is 0 after an error only: nothing is looped over or divided by then. */
+uint32_t lk_loader_size(lk_loader *loader, const char *key, uint32_t high);
+uint32_t lk_loader_size_or(lk_loader *loader, const char *key, uint32_t high, uint32_t fallback);
 uint32_t lk_loader_u32_or(lk_loader *loader, const char *key, uint32_t fallback);
 double lk_loader_float(lk_loader *loader, const char *key);
 double lk_loader_float_or(lk_loader *loader, const char *key, double fallback);
 /* Text of fewer than `size` bytes; "" where the key is absent. */
 void lk_loader_text(lk_loader *loader, const char *key, char *text, size_t size);
-/* Whether the key is in the file; does not count as reading it. */
-bool lk_loader_has(const lk_loader *loader, const char *key);
 /* The key describes and changes nothing: may be there with any value. */
 void lk_loader_ignore(lk_loader *loader, const char *key);
 /* The key may be there, but only with this value (0 and 1 also for bool): anything else is

@@ -136,8 +136,22 @@ static uint32_t read_u32(lk_loader *loader, const char *key, bool required, uint
     return (uint32_t)i;
 }
 
-uint32_t lk_loader_u32(lk_loader *loader, const char *key) {
-    return read_u32(loader, key, true, 0);
+/* `found`, or 0 after an error. */
+static uint32_t size_in_range(lk_loader *loader, const char *key, uint32_t found, uint32_t high) {
+    if (found >= 1 && found <= high) {
+        return found;
+    }
+    lk_loader_fail(loader, LK_E_FORMAT, key, "key %s.%s is %u, expected 1 .. %u", loader->arch, key,
+                   found, high);
+    return 0;
+}
+
+uint32_t lk_loader_size(lk_loader *loader, const char *key, uint32_t high) {
+    return size_in_range(loader, key, read_u32(loader, key, true, 0), high);
+}
+
+uint32_t lk_loader_size_or(lk_loader *loader, const char *key, uint32_t high, uint32_t fallback) {
+    return size_in_range(loader, key, read_u32(loader, key, false, fallback), high);
 }
 
 uint32_t lk_loader_u32_or(lk_loader *loader, const char *key, uint32_t fallback) {
@@ -176,11 +190,6 @@ void lk_loader_text(lk_loader *loader, const char *key, char *text, size_t size)
     }
     memcpy(text, value.str, (size_t)value.n);
     text[value.n] = '\0';
-}
-
-bool lk_loader_has(const lk_loader *loader, const char *key) {
-    lk_gguf_value value;
-    return find(loader, key, &value) >= 0;
 }
 
 void lk_loader_ignore(lk_loader *loader, const char *key) {

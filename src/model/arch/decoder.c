@@ -37,26 +37,9 @@ static void read_rope(lk_loader *loader, lk_hparams *h) {
     }
 }
 
-/* `found`, or 0 after an error: nothing is looped over or multiplied then. */
-static uint32_t in_range(lk_loader *loader, const char *key, uint32_t found, uint32_t low,
-                         uint32_t high) {
-    if (found >= low && found <= high) {
-        return found;
-    }
-    lk_loader_fail(loader, LK_E_FORMAT, key, "key %s is %u, expected %u .. %u", key, found, low,
-                   high);
-    return 0;
-}
-
-static uint32_t read_u32_in(lk_loader *loader, const char *key, uint32_t low, uint32_t high) {
-    return in_range(loader, key, lk_loader_u32(loader, key), low, high);
-}
-
 static void read_heads(lk_loader *loader, lk_hparams *h) {
-    static const char kv_key[] = "attention.head_count_kv";
-    h->n_heads = read_u32_in(loader, "attention.head_count", 1, 1u << 16);
-    h->n_kv_heads =
-        in_range(loader, kv_key, lk_loader_u32_or(loader, kv_key, h->n_heads), 1, h->n_heads);
+    h->n_heads = lk_loader_size(loader, "attention.head_count", 1u << 16);
+    h->n_kv_heads = lk_loader_size_or(loader, "attention.head_count_kv", h->n_heads, h->n_heads);
     const uint32_t even_share = h->n_heads != 0 ? h->n_embd / h->n_heads : 0;
     h->head_dim = lk_loader_u32_or(loader, "attention.key_length", even_share);
     const uint32_t value_length = lk_loader_u32_or(loader, "attention.value_length", even_share);
@@ -71,15 +54,13 @@ static void read_heads(lk_loader *loader, lk_hparams *h) {
                        "supported",
                        value_length, h->head_dim);
     }
-    static const char rot_key[] = "rope.dimension_count";
-    h->n_rot =
-        in_range(loader, rot_key, lk_loader_u32_or(loader, rot_key, h->head_dim), 2, h->head_dim);
+    h->n_rot = lk_loader_size_or(loader, "rope.dimension_count", h->head_dim, h->head_dim);
 }
 
 void lk_decoder_read_hparams(lk_loader *loader, lk_hparams *h) {
-    h->n_layers = read_u32_in(loader, "block_count", 1, MAX_LAYERS);
-    h->n_embd = read_u32_in(loader, "embedding_length", 1, 1u << 20);
-    h->n_ctx_train = lk_loader_u32(loader, "context_length");
+    h->n_layers = lk_loader_size(loader, "block_count", MAX_LAYERS);
+    h->n_embd = lk_loader_size(loader, "embedding_length", 1u << 20);
+    h->n_ctx_train = lk_loader_size(loader, "context_length", INT32_MAX);
     h->rms_eps = (float)lk_loader_float(loader, "attention.layer_norm_rms_epsilon");
     if (!(h->rms_eps >= 0.0f && h->rms_eps < 1.0f)) {
         lk_loader_fail(loader, LK_E_FORMAT, "attention.layer_norm_rms_epsilon",

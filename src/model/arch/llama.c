@@ -19,7 +19,7 @@ static void read_factors(lk_loader *loader, lk_hparams *hparams) {
 
 static void build(lk_loader *loader, lk_graph *graph, lk_hparams *hparams) {
     lk_decoder_read_hparams(loader, hparams);
-    hparams->n_ff = lk_loader_u32(loader, "feed_forward_length");
+    hparams->n_ff = lk_loader_size(loader, "feed_forward_length", INT32_MAX);
     lk_loader_expect(loader, "expert_count", 0);
     lk_loader_expect(loader, "expert_used_count", 0);
     read_factors(loader, hparams);

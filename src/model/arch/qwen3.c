@@ -4,7 +4,7 @@
 
 static void build(lk_loader *loader, lk_graph *graph, lk_hparams *hparams) {
     lk_decoder_read_hparams(loader, hparams);
-    hparams->n_ff = lk_loader_u32(loader, "feed_forward_length");
+    hparams->n_ff = lk_loader_size(loader, "feed_forward_length", INT32_MAX);
     lk_decoder d = {.loader = loader, .graph = graph, .hparams = hparams, .qk_norm = true};
     lk_decoder_add_rope(&d, LK_ROPE_NEOX);
     lk_value x = lk_decoder_embed(&d, hparams);

@@ -2,6 +2,8 @@
  * over all experts, the weights of the chosen ones are divided by their sum. */
 #include "model/arch/decoder.h"
 
+enum { MAX_EXPERTS = 65536 };
+
 static lk_value run_experts(lk_decoder *d, lk_value h, int32_t layer) {
     const lk_hparams *p = d->hparams;
     const lk_weight *router = lk_loader_weight(d->loader, "ffn_gate_inp.weight", layer,
@@ -18,9 +20,9 @@ static lk_value run_experts(lk_decoder *d, lk_value h, int32_t layer) {
 
 static void build(lk_loader *loader, lk_graph *graph, lk_hparams *hparams) {
     lk_decoder_read_hparams(loader, hparams);
-    hparams->n_experts = lk_loader_u32(loader, "expert_count");
-    hparams->n_experts_used = lk_loader_u32(loader, "expert_used_count");
-    hparams->n_ff_expert = lk_loader_u32(loader, "expert_feed_forward_length");
+    hparams->n_experts = lk_loader_size(loader, "expert_count", MAX_EXPERTS);
+    hparams->n_experts_used = lk_loader_size(loader, "expert_used_count", MAX_EXPERTS);
+    hparams->n_ff_expert = lk_loader_size(loader, "expert_feed_forward_length", INT32_MAX);
     lk_loader_ignore(loader, "feed_forward_length"); /* of dense layers: there are none */
     lk_loader_expect(loader, "expert_shared_count", 0);
     lk_loader_expect(loader, "expert_shared_feed_forward_length", 0);
