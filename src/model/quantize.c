@@ -125,7 +125,7 @@ static lk_status write_batch(work *w, const lk_gguf_tensor *tensor, uint64_t fir
     lk_pool_run(w->pool, round_piece, w, n_pieces);
     for (uint32_t i = 0; i < n_pieces; i++) {
         const piece_result *result = &w->results[i];
-        if (result->bad < PIECE_ELEMS && w->to->type != LK_FORMAT_F32) {
+        if (result->bad < PIECE_ELEMS) {
             const uint64_t i_elem = first + (uint64_t)i * PIECE_ELEMS + result->bad;
             return fail_not_finite(tensor, w->from, w->to, i_elem, err);
         }
