@@ -2,11 +2,12 @@
  * shared references where that folder is present, and always a sample of them in tests/data. Says
  * for each tokenizer how many rows agree. */
 #include <jansson.h>
+#include <stdbool.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "lk/tokenizer.h"
 #include "lk_test.h"
+#include "test_folder.h"
 #include "text/normalize.h"
 
 static double now_ms(void) {
@@ -180,10 +181,12 @@ static counts check_file(const lk_tokenizer *t, const char *name, const char *pa
 
 /* Opens a vocabulary, from a temporary file when it is compressed. */
 static lk_tokenizer *open_vocab(const char *path, double *ms) {
-    char plain[64] = "";
-    if (strstr(path, ".gz") != NULL) {
+    static const char *const names[] = {"vocab.gguf", NULL};
+    const bool is_compressed = strstr(path, ".gz") != NULL;
+    if (is_compressed) {
         char command[2048];
-        (void)snprintf(plain, sizeof plain, "/tmp/lk_test_vocab.%ld.gguf", (long)getpid());
+        test_folder_make();
+        const char *plain = test_folder_path(names[0]);
         (void)snprintf(command, sizeof command, "gunzip -c '%s' > '%s'", path, plain);
         CHECK(system(command) == 0);
         path = plain;
@@ -193,8 +196,8 @@ static lk_tokenizer *open_vocab(const char *path, double *ms) {
     const double start = now_ms();
     REQUIRE_OK(lk_tokenizer_open(path, NULL, &t, &err), err);
     *ms = now_ms() - start;
-    if (plain[0] != '\0') {
-        (void)unlink(plain);
+    if (is_compressed) {
+        test_folder_remove(names);
     }
     return t;
 }

@@ -6,6 +6,7 @@
 #include "gguf/gguf_internal.h"
 #include "gguf_bytes.h"
 #include "lk_test.h"
+#include "test_folder.h"
 
 /* Opens a copy of exactly the file's size (so that a sanitizer sees the first byte read beyond),
  * checks the error and frees the bytes. `text` must occur in the message. */
@@ -470,45 +471,44 @@ static void write_file(const char *path, const bytes *b) {
 
 /* On disk: names of the files, a missing one, and what is no file at all. */
 LK_TEST(paths) {
-    char folder[] = "gguf_errors_test_XXXXXX";
+    static const char *const names[] = {"model.gguf", "m-00001-of-00002.gguf",
+                                        "m-00002-of-00002.gguf", NULL};
     lk_gguf *gguf = NULL;
     lk_error err;
-    if (mkdtemp(folder) == NULL || chdir(folder) != 0) {
-        perror(folder);
-        exit(1);
-    }
+    test_folder_make();
+    const char *const model = test_folder_path(names[0]);
+    const char *const first = test_folder_path(names[1]);
+    const char *const second = test_folder_path(names[2]);
     bytes a = {0};
     bytes b = {0};
     put_split(&a, 0, 2, 2, "t");
     put_split(&b, 1, 2, 2, "u");
-    write_file("model.gguf", &a);
-    write_file("m-00001-of-00002.gguf", &a);
-    CHECK_STATUS(LK_E_FORMAT, lk_gguf_open("model.gguf", NULL, &gguf, &err));
+    write_file(model, &a);
+    write_file(first, &a);
+    CHECK_STATUS(LK_E_FORMAT, lk_gguf_open(model, NULL, &gguf, &err));
     CHECK(strstr(err.message, "model.gguf: byte ") != NULL &&
           strstr(err.message, "should end in -00001-of-00002.gguf") != NULL);
-    CHECK_STATUS(LK_E_IO, lk_gguf_open("m-00001-of-00002.gguf", NULL, &gguf, &err));
-    CHECK(strcmp(err.subject, "m-00002-of-00002.gguf") == 0);
-    write_file("m-00002-of-00002.gguf", &b);
-    CHECK_STATUS(LK_E_ARG, lk_gguf_open("m-00002-of-00002.gguf", NULL, &gguf, &err));
-    REQUIRE_OK(lk_gguf_open("m-00001-of-00002.gguf", NULL, &gguf, &err), err);
+    CHECK_STATUS(LK_E_IO, lk_gguf_open(first, NULL, &gguf, &err));
+    CHECK(strcmp(err.subject, second) == 0);
+    write_file(second, &b);
+    CHECK_STATUS(LK_E_ARG, lk_gguf_open(second, NULL, &gguf, &err));
+    REQUIRE_OK(lk_gguf_open(first, NULL, &gguf, &err), err);
     lk_gguf_tensor tensor;
     CHECK_STATUS(LK_OK, lk_gguf_find_tensor(gguf, "u", &tensor, &err));
     CHECK(tensor.i_file == 1 && lk_gguf_n_tensors(gguf) == 2);
     lk_gguf_close(gguf);
     b.data[0] = 'X';
-    write_file("m-00002-of-00002.gguf", &b);
-    CHECK_STATUS(LK_E_FORMAT, lk_gguf_open("m-00001-of-00002.gguf", NULL, &gguf, &err));
+    write_file(second, &b);
+    CHECK_STATUS(LK_E_FORMAT, lk_gguf_open(first, NULL, &gguf, &err));
     CHECK(strncmp(err.message, "m-00002-of-00002.gguf: byte 0: ", 31) == 0);
     CHECK(gguf == NULL);
-    (void)unlink("model.gguf");
-    (void)unlink("m-00001-of-00002.gguf");
-    (void)unlink("m-00002-of-00002.gguf");
-    CHECK_STATUS(LK_E_IO, lk_gguf_open("model.gguf", NULL, &gguf, &err));
+    (void)unlink(model);
+    CHECK_STATUS(LK_E_IO, lk_gguf_open(model, NULL, &gguf, &err));
     CHECK_STATUS(LK_E_IO, lk_gguf_open(".", NULL, &gguf, &err));
     CHECK_STATUS(LK_E_IO, lk_gguf_open("", NULL, &gguf, &err));
     CHECK_STATUS(LK_E_ARG, lk_gguf_open(NULL, NULL, &gguf, &err));
     CHECK_STATUS(LK_E_ARG, lk_gguf_open("x", NULL, NULL, &err));
-    CHECK(chdir("..") == 0 && rmdir(folder) == 0);
+    test_folder_remove(names);
     bytes_free(&a);
     bytes_free(&b);
 }

@@ -1,6 +1,5 @@
 /* test_gguf_write.c - the GGUF writer: what is written is read back equal; wrong use is refused; no
  * file and no temporary file is left behind by a failure. */
-#include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,37 +11,7 @@
 #include "gguf/gguf_writer.h"
 #include "gguf_bytes.h"
 #include "lk_test.h"
-
-static char folder[64];
-
-static const char *in_folder(const char *name) {
-    static char path[160];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int n_files_in_folder(void) {
-    DIR *dir = opendir(folder);
-    int n = 0;
-    CHECK(dir != NULL);
-    while (dir != NULL && readdir(dir) != NULL) {
-        n++;
-    }
-    (void)closedir(dir);
-    return n - 2; /* . and .. */
-}
-
-static void make_folder(void) {
-    (void)snprintf(folder, sizeof folder, "gguf_write_test_XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        perror("mkdtemp");
-        exit(1);
-    }
-}
-
-static void remove_folder(void) {
-    CHECK_MSG(rmdir(folder) == 0, "%s is not empty", folder);
-}
+#include "test_folder.h"
 
 static lk_gguf_writer *create(const char *path) {
     lk_gguf_writer *w = NULL;
@@ -123,32 +92,32 @@ static void check_sample(const lk_gguf *gguf) {
 }
 
 LK_TEST(round_trip) {
-    make_folder();
-    lk_gguf_writer *w = create(in_folder("a.gguf"));
+    test_folder_make();
+    lk_gguf_writer *w = create(test_folder_path("a.gguf"));
     lk_error err;
     REQUIRE_OK(write_sample(w, &err), err);
-    CHECK(n_files_in_folder() == 1);
+    CHECK(test_folder_count() == 1);
     lk_gguf_writer_destroy(w);
     struct stat info;
     const mode_t mask = umask(022);
     (void)umask(mask);
-    CHECK(stat(in_folder("a.gguf"), &info) == 0 && (info.st_mode & 0777) == (0666 & ~mask));
+    CHECK(stat(test_folder_path("a.gguf"), &info) == 0 && (info.st_mode & 0777) == (0666 & ~mask));
     lk_gguf *gguf = NULL;
-    REQUIRE_OK(lk_gguf_open(in_folder("a.gguf"), NULL, &gguf, &err), err);
+    REQUIRE_OK(lk_gguf_open(test_folder_path("a.gguf"), NULL, &gguf, &err), err);
     check_sample(gguf);
     lk_gguf_close(gguf);
-    (void)unlink(in_folder("a.gguf"));
-    remove_folder();
+    (void)unlink(test_folder_path("a.gguf"));
+    test_folder_remove(NULL);
 }
 
 /* Copies a real model entry by entry and tensor by tensor; everything must come back equal. */
 LK_TEST(copy_of_a_model) {
-    make_folder();
+    test_folder_make();
     lk_gguf *from = NULL;
     lk_gguf *to = NULL;
     lk_error err;
     REQUIRE_OK(lk_gguf_open(lk_test_data("models/tiny-q4_k_m.gguf"), NULL, &from, &err), err);
-    lk_gguf_writer *w = create(in_folder("copy.gguf"));
+    lk_gguf_writer *w = create(test_folder_path("copy.gguf"));
     uint64_t n_skipped = 0;
     for (uint64_t i = 0; i < lk_gguf_n_meta(from); i++) {
         const char *key;
@@ -179,7 +148,7 @@ LK_TEST(copy_of_a_model) {
     }
     REQUIRE_OK(lk_gguf_writer_finish(w, &err), err);
     lk_gguf_writer_destroy(w);
-    REQUIRE_OK(lk_gguf_open(in_folder("copy.gguf"), NULL, &to, &err), err);
+    REQUIRE_OK(lk_gguf_open(test_folder_path("copy.gguf"), NULL, &to, &err), err);
     CHECK(lk_gguf_n_meta(to) + n_skipped == lk_gguf_n_meta(from));
     for (uint64_t i = 0; i < lk_gguf_n_meta(to); i++) {
         const lk_gguf_entry *b = &to->parts[0].entries[i];
@@ -198,13 +167,13 @@ LK_TEST(copy_of_a_model) {
     }
     lk_gguf_close(to);
     lk_gguf_close(from);
-    (void)unlink(in_folder("copy.gguf"));
-    remove_folder();
+    (void)unlink(test_folder_path("copy.gguf"));
+    test_folder_remove(NULL);
 }
 
 LK_TEST(wrong_use_changes_nothing) {
-    make_folder();
-    lk_gguf_writer *w = create(in_folder("a.gguf"));
+    test_folder_make();
+    lk_gguf_writer *w = create(test_folder_path("a.gguf"));
     lk_error err;
     char long_key[LK_GGUF_MAX_KEY_BYTES + 2];
     memset(long_key, 'k', sizeof long_key - 1);
@@ -233,7 +202,7 @@ LK_TEST(wrong_use_changes_nothing) {
                                                  (const uint64_t[]){1ull << 40, 1ull << 40}, &err));
     CHECK_STATUS(LK_E_ARG, lk_gguf_writer_data(w, "x", 1, &err));
     CHECK_STATUS(LK_E_ARG, lk_gguf_writer_finish(w, &err));
-    CHECK(n_files_in_folder() == 0);
+    CHECK(test_folder_count() == 0);
     REQUIRE_OK(lk_gguf_writer_tensor(w, "t", 24, 1, (const uint64_t[]){3}, &err), err);
     REQUIRE_OK(lk_gguf_writer_begin(w, &err), err);
     CHECK_STATUS(LK_E_ARG, lk_gguf_writer_begin(w, &err));
@@ -248,76 +217,76 @@ LK_TEST(wrong_use_changes_nothing) {
     CHECK_STATUS(LK_E_ARG, lk_gguf_writer_finish(w, &err));
     lk_gguf_writer_destroy(w);
     lk_gguf *gguf = NULL;
-    REQUIRE_OK(lk_gguf_open(in_folder("a.gguf"), NULL, &gguf, &err), err);
+    REQUIRE_OK(lk_gguf_open(test_folder_path("a.gguf"), NULL, &gguf, &err), err);
     CHECK(lk_gguf_n_meta(gguf) == 0 && memcmp(gguf->tensors[0].tensor.data, "abc", 3) == 0);
     lk_gguf_close(gguf);
-    (void)unlink(in_folder("a.gguf"));
-    remove_folder();
+    (void)unlink(test_folder_path("a.gguf"));
+    test_folder_remove(NULL);
 }
 
 LK_TEST(names_given_twice) {
-    make_folder();
+    test_folder_make();
     lk_error err;
-    lk_gguf_writer *w = create(in_folder("a.gguf"));
+    lk_gguf_writer *w = create(test_folder_path("a.gguf"));
     REQUIRE_OK(lk_gguf_writer_int(w, "k", LK_GGUF_U8, 1, &err), err);
     REQUIRE_OK(lk_gguf_writer_int(w, "kk", LK_GGUF_U8, 1, &err), err);
     REQUIRE_OK(lk_gguf_writer_int(w, "k", LK_GGUF_U8, 1, &err), err);
     CHECK_STATUS(LK_E_ARG, lk_gguf_writer_begin(w, &err));
     CHECK(strcmp(err.subject, "k") == 0);
     lk_gguf_writer_destroy(w);
-    w = create(in_folder("a.gguf"));
+    w = create(test_folder_path("a.gguf"));
     REQUIRE_OK(lk_gguf_writer_tensor(w, "t", 24, 1, (const uint64_t[]){3}, &err), err);
     REQUIRE_OK(lk_gguf_writer_tensor(w, "t", 24, 1, (const uint64_t[]){3}, &err), err);
     CHECK_STATUS(LK_E_ARG, lk_gguf_writer_begin(w, &err));
     CHECK(strcmp(err.subject, "t") == 0);
     lk_gguf_writer_destroy(w);
-    remove_folder();
+    test_folder_remove(NULL);
 }
 
 /* The target keeps its old content until finish; an abandoned writer leaves nothing. */
 LK_TEST(target_is_replaced_at_the_end) {
-    make_folder();
+    test_folder_make();
     lk_error err;
-    FILE *old = fopen(in_folder("a.gguf"), "wb");
+    FILE *old = fopen(test_folder_path("a.gguf"), "wb");
     CHECK(old != NULL && fputs("old", old) >= 0 && fclose(old) == 0);
-    lk_gguf_writer *w = create(in_folder("a.gguf"));
+    lk_gguf_writer *w = create(test_folder_path("a.gguf"));
     REQUIRE_OK(lk_gguf_writer_tensor(w, "t", 24, 1, (const uint64_t[]){3}, &err), err);
     REQUIRE_OK(lk_gguf_writer_begin(w, &err), err);
     REQUIRE_OK(lk_gguf_writer_data(w, "ab", 2, &err), err);
-    CHECK(n_files_in_folder() == 2);
+    CHECK(test_folder_count() == 2);
     lk_gguf_writer_destroy(w);
-    CHECK(n_files_in_folder() == 1);
+    CHECK(test_folder_count() == 1);
     size_t size;
-    uint8_t *data = lk_test_read(in_folder("a.gguf"), &size);
+    uint8_t *data = lk_test_read(test_folder_path("a.gguf"), &size);
     CHECK(size == 3 && memcmp(data, "old", 3) == 0);
     free(data);
-    w = create(in_folder("a.gguf"));
+    w = create(test_folder_path("a.gguf"));
     REQUIRE_OK(write_sample(w, &err), err);
     lk_gguf_writer_destroy(w);
     lk_gguf *gguf = NULL;
-    REQUIRE_OK(lk_gguf_open(in_folder("a.gguf"), NULL, &gguf, &err), err);
+    REQUIRE_OK(lk_gguf_open(test_folder_path("a.gguf"), NULL, &gguf, &err), err);
     check_sample(gguf);
     lk_gguf_close(gguf);
-    (void)unlink(in_folder("a.gguf"));
-    w = create(in_folder("no/such/folder.gguf"));
+    (void)unlink(test_folder_path("a.gguf"));
+    w = create(test_folder_path("no/such/folder.gguf"));
     CHECK_STATUS(LK_E_IO, lk_gguf_writer_begin(w, &err));
     CHECK(strstr(err.message, "no/such/folder.gguf") != NULL);
     lk_gguf_writer_destroy(w);
-    w = create(folder);
+    w = create(test_folder_path("."));
     CHECK_STATUS(LK_E_IO, lk_gguf_writer_begin(w, &err));
     lk_gguf_writer_destroy(w);
-    remove_folder();
+    test_folder_remove(NULL);
 }
 
 LK_TEST(every_allocation_fails_once) {
-    make_folder();
+    test_folder_make();
     for (uint64_t n = 1;; n++) {
         lk_test_allocator t;
         lk_test_allocator_init(&t);
         t.fail_at = n;
         lk_gguf_writer *w = NULL;
         lk_error err;
-        lk_status status = lk_gguf_writer_create(in_folder("a.gguf"), &t.base, &w, &err);
+        lk_status status = lk_gguf_writer_create(test_folder_path("a.gguf"), &t.base, &w, &err);
         if (status == LK_OK) {
             status = write_sample(w, &err);
             lk_gguf_writer_destroy(w);
@@ -329,20 +298,20 @@ LK_TEST(every_allocation_fails_once) {
         }
         CHECK_MSG(status == LK_E_NOMEM, "allocation %llu: %s", (unsigned long long)n,
                   lk_status_name(status));
-        CHECK(n_files_in_folder() == 0);
+        CHECK(test_folder_count() == 0);
     }
-    (void)unlink(in_folder("a.gguf"));
-    remove_folder();
+    (void)unlink(test_folder_path("a.gguf"));
+    test_folder_remove(NULL);
 }
 
 /* A call that failed for want of memory has changed nothing: repeated, it gives the right file. */
 LK_TEST(failed_calls_can_be_repeated) {
-    make_folder();
+    test_folder_make();
     lk_test_allocator t;
     lk_test_allocator_init(&t);
     lk_gguf_writer *w = NULL;
     lk_error err;
-    REQUIRE_OK(lk_gguf_writer_create(in_folder("a.gguf"), &t.base, &w, &err), err);
+    REQUIRE_OK(lk_gguf_writer_create(test_folder_path("a.gguf"), &t.base, &w, &err), err);
     char key[32];
     int n_refused = 0;
     const uint8_t numbers[400] = {7};
@@ -363,23 +332,23 @@ LK_TEST(failed_calls_can_be_repeated) {
     lk_gguf_writer_destroy(w);
     CHECK(t.n_live == 0);
     lk_gguf *gguf = NULL;
-    REQUIRE_OK(lk_gguf_open(in_folder("a.gguf"), NULL, &gguf, &err), err);
+    REQUIRE_OK(lk_gguf_open(test_folder_path("a.gguf"), NULL, &gguf, &err), err);
     CHECK(lk_gguf_n_meta(gguf) == 400 && get(gguf, "key.399").n == 400);
     lk_gguf_close(gguf);
-    (void)unlink(in_folder("a.gguf"));
-    remove_folder();
+    (void)unlink(test_folder_path("a.gguf"));
+    test_folder_remove(NULL);
 }
 
 /* A full disk, played by a limit on file sizes: LK_E_IO with the place, and nothing stays behind.
  */
 LK_TEST(disk_is_full) {
-    make_folder();
+    test_folder_make();
     struct rlimit before;
     CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
     const struct rlimit small = {1000, before.rlim_max};
     (void)signal(SIGXFSZ, SIG_IGN);
     CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
-    lk_gguf_writer *w = create(in_folder("a.gguf"));
+    lk_gguf_writer *w = create(test_folder_path("a.gguf"));
     lk_error err;
     const uint8_t data[2000] = {0};
     REQUIRE_OK(lk_gguf_writer_tensor(w, "t", 24, 1, (const uint64_t[]){2000}, &err), err);
@@ -390,29 +359,27 @@ LK_TEST(disk_is_full) {
     CHECK_STATUS(LK_E_ARG, lk_gguf_writer_finish(w, &err));
     lk_gguf_writer_destroy(w);
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
-    CHECK(n_files_in_folder() == 0);
-    remove_folder();
+    CHECK(test_folder_count() == 0);
+    test_folder_remove(NULL);
 }
 
-LK_TEST(patching_a_file) {
-    make_folder();
+LK_TEST(file_appears_whole) {
+    test_folder_make();
     lk_filewrite *file = NULL;
     lk_error err;
-    REQUIRE_OK(lk_filewrite_create(in_folder("f"), NULL, &file, &err), err);
+    REQUIRE_OK(lk_filewrite_create(test_folder_path("f"), NULL, &file, &err), err);
     REQUIRE_OK(lk_filewrite_append(file, "hello world", 11, &err), err);
-    REQUIRE_OK(lk_filewrite_patch(file, 6, "W", 1, &err), err);
-    CHECK_STATUS(LK_E_ARG, lk_filewrite_patch(file, 11, "!", 1, &err));
-    CHECK(lk_filewrite_size(file) == 11);
+    CHECK(lk_filewrite_size(file) == 11 && access(test_folder_path("f"), F_OK) != 0);
     REQUIRE_OK(lk_filewrite_commit(file, &err), err);
     size_t size;
-    uint8_t *data = lk_test_read(in_folder("f"), &size);
-    CHECK(size == 11 && memcmp(data, "hello World", 11) == 0);
+    uint8_t *data = lk_test_read(test_folder_path("f"), &size);
+    CHECK(size == 11 && memcmp(data, "hello world", 11) == 0);
     free(data);
-    (void)unlink(in_folder("f"));
-    remove_folder();
+    (void)unlink(test_folder_path("f"));
+    test_folder_remove(NULL);
 }
 
 LK_TEST_MAIN(LK_RUN(round_trip), LK_RUN(copy_of_a_model), LK_RUN(wrong_use_changes_nothing),
              LK_RUN(names_given_twice), LK_RUN(target_is_replaced_at_the_end),
              LK_RUN(every_allocation_fails_once), LK_RUN(failed_calls_can_be_repeated),
-             LK_RUN(disk_is_full), LK_RUN(patching_a_file))
+             LK_RUN(disk_is_full), LK_RUN(file_appears_whole))

@@ -1,12 +1,11 @@
 /* test_model_load.c - opening models: what the info says, and that files which are not as the
  * architecture expects are refused with a message that names key or tensor, what was found and what
  * was expected. Each damaged file is a good one rewritten with one change. */
-#include <unistd.h>
-
 #include "gguf/gguf_writer.h"
 #include "lk_test.h"
 #include "model/model.h"
 #include "quant/format.h"
+#include "test_folder.h"
 
 typedef enum change_kind {
     NOTHING,
@@ -30,7 +29,9 @@ typedef struct change {
     const char *text;
 } change;
 
-static char file[64];
+/* The damaged file. */
+static const char *file;
+static const char *const file_name[] = {"damaged.gguf", NULL};
 
 static void set_key(lk_gguf_writer *w, const change *c) {
     lk_error err;
@@ -225,6 +226,16 @@ static const damage damages[] = {
      LK_E_FORMAT,
      {"llama.block_count", "missing", ""}},
     {LLAMA, {SET_INT, "llama.block_count", 0, ""}, LK_E_FORMAT, {"block_count is 0", "", ""}},
+    {LLAMA, {SET_INT, "llama.context_length", 0, ""}, LK_E_FORMAT, {"context_length is 0", "", ""}},
+    {LLAMA,
+     {SET_INT, "llama.feed_forward_length", 0, ""},
+     LK_E_FORMAT,
+     {"feed_forward_length is 0", "", ""}},
+    {MOE,
+     {SET_INT, "qwen3moe.expert_feed_forward_length", 0, ""},
+     LK_E_FORMAT,
+     {"expert_feed_forward_length is 0", "", ""}},
+    {MOE, {SET_INT, "qwen3moe.expert_count", 0, ""}, LK_E_FORMAT, {"expert_count is 0", "", ""}},
     {LLAMA, {SET_INT, "llama.block_count", 2e9, ""}, LK_E_FORMAT, {"block_count", "1024", ""}},
     {LLAMA,
      {SET_INT, "llama.block_count", 3, ""},
@@ -290,7 +301,8 @@ static const damage damages[] = {
 };
 
 LK_TEST(damaged_models) {
-    (void)snprintf(file, sizeof file, "model_load_test_%ld.gguf", (long)getpid());
+    test_folder_make();
+    file = test_folder_path(file_name[0]);
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         const damage *d = &damages[i];
         lk_model *model = NULL;
@@ -307,7 +319,7 @@ LK_TEST(damaged_models) {
         }
         lk_model_close(model);
     }
-    (void)unlink(file);
+    test_folder_remove(file_name);
 }
 
 LK_TEST(info) {
@@ -342,12 +354,13 @@ LK_TEST(without_a_tokenizer) {
     const change c = {DROP_KEY, "tokenizer.ggml.model", 0, ""};
     lk_model *model = NULL;
     lk_error err;
-    (void)snprintf(file, sizeof file, "model_load_test_%ld.gguf", (long)getpid());
+    test_folder_make();
+    file = test_folder_path(file_name[0]);
     rewrite(LLAMA, &c);
     REQUIRE_OK(lk_model_open(file, NULL, &model, &err), err);
     CHECK(lk_model_tokenizer(model) == NULL);
     lk_model_close(model);
-    (void)unlink(file);
+    test_folder_remove(file_name);
 }
 
 LK_TEST(arguments) {

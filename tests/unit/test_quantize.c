@@ -1,51 +1,14 @@
 /* test_quantize.c - lk_quantize: which format each tensor gets, what is kept, that the written
  * bytes are those of the encoders whatever the number of threads, and that a refused input leaves
  * nothing behind. */
-#include <dirent.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "gguf/gguf_writer.h"
 #include "lk/quantize.h"
 #include "lk_test.h"
 #include "model/quantize_mix.h"
 #include "quant/format.h"
-
-static char folder[64];
-
-static const char *in_folder(const char *name) {
-    static char paths[4][160];
-    static int turn = 0;
-    char *path = paths[turn++ % 4];
-    (void)snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static int n_files_in_folder(void) {
-    DIR *dir = opendir(folder);
-    int n = 0;
-    CHECK(dir != NULL);
-    while (dir != NULL && readdir(dir) != NULL) {
-        n++;
-    }
-    (void)closedir(dir);
-    return n - 2; /* . and .. */
-}
-
-static void make_folder(void) {
-    (void)snprintf(folder, sizeof folder, "quantize_test_XXXXXX");
-    if (mkdtemp(folder) == NULL) {
-        perror("mkdtemp");
-        exit(1);
-    }
-}
-
-static void remove_folder(const char *const *names, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        (void)unlink(in_folder(names[i]));
-    }
-    CHECK_MSG(rmdir(folder) == 0, "%s is not empty", folder);
-}
+#include "test_folder.h"
 
 /* A tensor of a made-up model and the format that it gets for Q4_K_M. */
 typedef struct sample {
@@ -214,16 +177,18 @@ static void check_metadata(const lk_gguf *in, const lk_gguf *out, uint32_t type)
 }
 
 LK_TEST(every_type_is_read_back) {
-    make_folder();
-    write_model(in_folder("in.gguf"), NULL, 0, 0.0f);
+    test_folder_make();
+    write_model(test_folder_path("in.gguf"), NULL, 0, 0.0f);
     for (uint32_t i = 0; lk_quantize_type_at(i) != NULL; i++) {
         uint32_t type = 0;
         progress_log l = {.n = 0};
         lk_error err;
         CHECK(lk_quantize_find_type(lk_quantize_type_at(i), &type));
-        REQUIRE_OK(quantize(in_folder("in.gguf"), in_folder("out.gguf"), type, 2, &l, &err), err);
-        lk_gguf *in = open_gguf(in_folder("in.gguf"));
-        lk_gguf *out = open_gguf(in_folder("out.gguf"));
+        REQUIRE_OK(
+            quantize(test_folder_path("in.gguf"), test_folder_path("out.gguf"), type, 2, &l, &err),
+            err);
+        lk_gguf *in = open_gguf(test_folder_path("in.gguf"));
+        lk_gguf *out = open_gguf(test_folder_path("out.gguf"));
         check_metadata(in, out, type);
         CHECK(l.n == N_SAMPLES && lk_gguf_n_tensors(out) == N_SAMPLES);
         for (uint64_t k = 0; k < N_SAMPLES; k++) {
@@ -236,8 +201,8 @@ LK_TEST(every_type_is_read_back) {
         lk_gguf_close(in);
         lk_gguf_close(out);
     }
-    static const char *const names[] = {"in.gguf", "out.gguf"};
-    remove_folder(names, 2);
+    static const char *const names[] = {"in.gguf", "out.gguf", NULL};
+    test_folder_remove(names);
 }
 
 /* The mix is the one of files that another quantiser made. */
@@ -265,12 +230,12 @@ LK_TEST(mix_of_other_files) {
 /* More than one batch; the same bytes from any number of threads. */
 LK_TEST(threads_change_nothing) {
     enum { WIDTH = 256, ROWS = 8300 };
-    make_folder();
+    test_folder_make();
     lk_gguf_writer *w = NULL;
     lk_error err;
     const uint64_t ne[2] = {WIDTH, ROWS};
     float row[WIDTH];
-    REQUIRE_OK(lk_gguf_writer_create(in_folder("in.gguf"), NULL, &w, &err), err);
+    REQUIRE_OK(lk_gguf_writer_create(test_folder_path("in.gguf"), NULL, &w, &err), err);
     REQUIRE_OK(lk_gguf_writer_tensor(w, "a.weight", LK_FORMAT_F32, 2, ne, &err), err);
     REQUIRE_OK(lk_gguf_writer_begin(w, &err), err);
     for (uint64_t r = 0; r < ROWS; r++) {
@@ -281,19 +246,19 @@ LK_TEST(threads_change_nothing) {
     lk_gguf_writer_destroy(w);
     progress_log one = {.n = 0};
     progress_log many = {.n = 0};
-    const char *in = in_folder("in.gguf");
-    REQUIRE_OK(quantize(in, in_folder("1.gguf"), LK_QUANTIZE_Q8_0, 1, &one, &err), err);
-    REQUIRE_OK(quantize(in, in_folder("5.gguf"), LK_QUANTIZE_Q8_0, 5, &many, &err), err);
+    const char *in = test_folder_path("in.gguf");
+    REQUIRE_OK(quantize(in, test_folder_path("1.gguf"), LK_QUANTIZE_Q8_0, 1, &one, &err), err);
+    REQUIRE_OK(quantize(in, test_folder_path("5.gguf"), LK_QUANTIZE_Q8_0, 5, &many, &err), err);
     size_t n_one = 0;
     size_t n_many = 0;
-    uint8_t *a = lk_test_read(in_folder("1.gguf"), &n_one);
-    uint8_t *b = lk_test_read(in_folder("5.gguf"), &n_many);
+    uint8_t *a = lk_test_read(test_folder_path("1.gguf"), &n_one);
+    uint8_t *b = lk_test_read(test_folder_path("5.gguf"), &n_many);
     CHECK(n_one == n_many && memcmp(a, b, n_one) == 0);
     free(a);
     free(b);
     CHECK(one.tensors[0].square_error == many.tensors[0].square_error);
     CHECK(one.last_done == (uint64_t)WIDTH * ROWS);
-    lk_gguf *gguf = open_gguf(in_folder("5.gguf"));
+    lk_gguf *gguf = open_gguf(test_folder_path("5.gguf"));
     lk_gguf_tensor tensor;
     CHECK(lk_gguf_tensor_at(gguf, 0, &tensor, NULL) == LK_OK);
     for (uint64_t r = 0; r < ROWS; r++) {
@@ -303,42 +268,46 @@ LK_TEST(threads_change_nothing) {
         CHECK(memcmp((const uint8_t *)tensor.data + r * sizeof bytes, bytes, sizeof bytes) == 0);
     }
     lk_gguf_close(gguf);
-    static const char *const names[] = {"in.gguf", "1.gguf", "5.gguf"};
-    remove_folder(names, 3);
+    static const char *const names[] = {"in.gguf", "1.gguf", "5.gguf", NULL};
+    test_folder_remove(names);
 }
 
 static void check_refused(const char *in, uint32_t type, lk_status status, const char *part) {
     progress_log l = {.n = 0};
     lk_error err = {.status = LK_OK};
-    CHECK_STATUS(status, quantize(in, in_folder("out.gguf"), type, 2, &l, &err));
+    CHECK_STATUS(status, quantize(in, test_folder_path("out.gguf"), type, 2, &l, &err));
     CHECK_MSG(strstr(err.message, part) != NULL, "'%s' does not say '%s'", err.message, part);
 }
 
 LK_TEST(refused_inputs_leave_nothing) {
-    make_folder();
+    test_folder_make();
     const char *const in = "in.gguf";
-    write_model(in_folder(in), "blk.2.attn_v.weight", 700, NAN);
-    check_refused(in_folder(in), LK_QUANTIZE_Q4_K_M, LK_E_NONFINITE,
+    write_model(test_folder_path(in), "blk.2.attn_v.weight", 700, NAN);
+    check_refused(test_folder_path(in), LK_QUANTIZE_Q4_K_M, LK_E_NONFINITE,
                   "'blk.2.attn_v.weight': element 700 is nan");
-    write_model(in_folder(in), "output.weight", 5119, INFINITY);
-    check_refused(in_folder(in), LK_QUANTIZE_F16, LK_E_NONFINITE,
+    write_model(test_folder_path(in), "output.weight", 5119, INFINITY);
+    check_refused(test_folder_path(in), LK_QUANTIZE_F16, LK_E_NONFINITE,
                   "'output.weight': element 5119 is inf");
-    write_model(in_folder(in), "blk.7.ffn_up.weight", 3, 70000.0f);
-    check_refused(in_folder(in), LK_QUANTIZE_Q8_0, LK_E_NONFINITE,
+    write_model(test_folder_path(in), "blk.7.ffn_up.weight", 3, 70000.0f);
+    check_refused(test_folder_path(in), LK_QUANTIZE_Q8_0, LK_E_NONFINITE,
                   "'blk.7.ffn_up.weight': element 3, 70000, is too large for F16");
-    write_model(in_folder(in), "token_embd.weight", 99, -1e10f);
-    check_refused(in_folder(in), LK_QUANTIZE_Q4_K_M, LK_E_NONFINITE, "is too large for Q4_K");
+    write_model(test_folder_path(in), "output_norm.weight", 7, NAN); /* F32, and stays F32 */
+    check_refused(test_folder_path(in), LK_QUANTIZE_Q8_0, LK_E_NONFINITE,
+                  "'output_norm.weight': element 7 is nan");
+    write_model(test_folder_path(in), "token_embd.weight", 99, -1e10f);
+    check_refused(test_folder_path(in), LK_QUANTIZE_Q4_K_M, LK_E_NONFINITE,
+                  "is too large for Q4_K");
     check_refused(lk_test_data("models/tiny-q4_k_m.gguf"), LK_QUANTIZE_Q8_0, LK_E_UNSUPPORTED,
                   "is Q6_K already");
-    check_refused(in_folder("absent.gguf"), LK_QUANTIZE_Q8_0, LK_E_IO, "absent.gguf");
-    check_refused(in_folder(in), 3, LK_E_ARG, "3");
-    write_model(in_folder(in), NULL, 0, 0.0f);
+    check_refused(test_folder_path("absent.gguf"), LK_QUANTIZE_Q8_0, LK_E_IO, "absent.gguf");
+    check_refused(test_folder_path(in), 3, LK_E_ARG, "3");
+    write_model(test_folder_path(in), NULL, 0, 0.0f);
     progress_log l = {.cancel_at = 6000};
-    CHECK_STATUS(LK_E_CANCELLED,
-                 quantize(in_folder(in), in_folder("out.gguf"), LK_QUANTIZE_Q8_0, 1, &l, NULL));
+    CHECK_STATUS(LK_E_CANCELLED, quantize(test_folder_path(in), test_folder_path("out.gguf"),
+                                          LK_QUANTIZE_Q8_0, 1, &l, NULL));
     CHECK(l.n == 1);
-    CHECK(n_files_in_folder() == 1);
-    remove_folder(&in, 1);
+    CHECK(test_folder_count() == 1);
+    test_folder_remove((const char *const[]){in, NULL});
 }
 
 LK_TEST(arguments) {
@@ -357,9 +326,9 @@ LK_TEST(arguments) {
 }
 
 LK_TEST(failing_allocations) {
-    make_folder();
+    test_folder_make();
     const char *const in = "in.gguf";
-    write_model(in_folder(in), NULL, 0, 0.0f);
+    write_model(test_folder_path(in), NULL, 0, 0.0f);
     uint64_t n = 1;
     for (;; n++) {
         lk_test_allocator counting;
@@ -370,7 +339,8 @@ LK_TEST(failing_allocations) {
         params.n_threads = 2;
         params.allocator = &counting.base;
         lk_error err;
-        const lk_status status = lk_quantize(in_folder(in), in_folder("out.gguf"), &params, &err);
+        const lk_status status =
+            lk_quantize(test_folder_path(in), test_folder_path("out.gguf"), &params, &err);
         CHECK(counting.n_live == 0 && counting.live_bytes == 0);
         if (counting.n_failed == 0) {
             CHECK(status == LK_OK);
@@ -378,11 +348,11 @@ LK_TEST(failing_allocations) {
         }
         CHECK_MSG(status == LK_E_NOMEM, "allocation %llu: %s", (unsigned long long)n,
                   lk_status_name(status));
-        CHECK(n_files_in_folder() == 1);
+        CHECK(test_folder_count() == 1);
     }
     CHECK(n > 10);
-    static const char *const names[] = {"in.gguf", "out.gguf"};
-    remove_folder(names, 2);
+    static const char *const names[] = {"in.gguf", "out.gguf", NULL};
+    test_folder_remove(names);
 }
 
 LK_TEST_MAIN(LK_RUN(every_type_is_read_back), LK_RUN(mix_of_other_files),

@@ -1,17 +1,16 @@
 /* test_state.c - saved sequences over the fake backend: round trips, what a file must not hold,
  * foreign and ill-fitting files. Damage is tested in tests/fault/test_state_damage.c. */
-#include <unistd.h>
-
 #include "engine/state.h"
 #include "fake_backend.h"
 #include "lk_test.h"
+#include "test_folder.h"
 
 static const uint8_t digest[32] = {1, 2, 3};
 
+static const char *const file_names[] = {"saved.lkstate", NULL};
+
 static const char *file_path(void) {
-    static char path[128];
-    (void)snprintf(path, sizeof path, "test_state.%ld.lkstate", (long)getpid());
-    return path;
+    return test_folder_path(file_names[0]);
 }
 
 static lk_context *make(int64_t kv_positions, lk_kv_type v_type, uint32_t flags) {
@@ -53,6 +52,7 @@ static bool go_on_alike(lk_context *a, int32_t seq_a, lk_context *b, int32_t seq
 }
 
 LK_TEST(round_trip) {
+    test_folder_make();
     static const int64_t lengths[] = {0, 1, 63, 64, 65, 128, 200};
     lk_error err;
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -73,12 +73,13 @@ LK_TEST(round_trip) {
         lk_context_destroy(a);
         lk_context_destroy(b);
     }
-    (void)unlink(file_path());
+    test_folder_remove(file_names);
 }
 
 /* What a sequence once had behind its present length, and other sequences' past in its page, stay
  * out: the file depends on the tokens alone. */
 LK_TEST(file_holds_nothing_else) {
+    test_folder_make();
     lk_error err;
     size_t size[2];
     uint8_t *bytes[2];
@@ -100,7 +101,7 @@ LK_TEST(file_holds_nothing_else) {
     CHECK(size[0] == size[1] && memcmp(bytes[0], bytes[1], size[0]) == 0);
     free(bytes[0]);
     free(bytes[1]);
-    (void)unlink(file_path());
+    test_folder_remove(file_names);
 }
 
 static void check_refused(lk_context *c, const uint8_t d[32], lk_status expected,
@@ -114,6 +115,7 @@ static void check_refused(lk_context *c, const uint8_t d[32], lk_status expected
 }
 
 LK_TEST(foreign_files) {
+    test_folder_make();
     static const uint8_t other[32] = {1, 2, 4};
     lk_error err;
     lk_context *c = make(300, LK_KV_F16, 0);
@@ -135,10 +137,11 @@ LK_TEST(foreign_files) {
     CHECK_STATUS(LK_E_IO, lk_state_save(c, 0, "no/such/file", digest, &err));
     CHECK_STATUS(LK_E_UNSUPPORTED, lk_sequence_save(c, 0, file_path(), &err)); /* no model */
     lk_context_destroy(c);
-    (void)unlink(file_path());
+    test_folder_remove(file_names);
 }
 
 LK_TEST(no_room) {
+    test_folder_make();
     lk_error err;
     lk_context *c = make(300, LK_KV_F16, 0);
     extend(c, 0, 200, 1);
@@ -157,7 +160,7 @@ LK_TEST(no_room) {
     CHECK(c->pages.n_pages == 2);
     CHECK_STATUS(LK_E_FULL, lk_state_load(c, 1, file_path(), digest, &err));
     lk_context_destroy(c);
-    (void)unlink(file_path());
+    test_folder_remove(file_names);
 }
 
 LK_TEST_MAIN(LK_RUN(round_trip), LK_RUN(file_holds_nothing_else), LK_RUN(foreign_files),
