@@ -125,16 +125,6 @@ lk_status lk_filewrite_append(lk_filewrite *file, const void *data, size_t n_byt
     return status;
 }
 
-lk_status lk_filewrite_patch(lk_filewrite *file, uint64_t offset, const void *data, size_t n_bytes,
-                             lk_error *err) {
-    if (offset > file->size || n_bytes > file->size - offset) {
-        return lk_fail(err, LK_E_ARG, LK_AT_OFFSET(offset, file->path),
-                       "%zu bytes at byte %llu, but only %llu were written", n_bytes,
-                       (unsigned long long)offset, (unsigned long long)file->size);
-    }
-    return write_all(file, offset, data, n_bytes, err);
-}
-
 uint64_t lk_filewrite_size(const lk_filewrite *file) {
     return file->size;
 }

@@ -14,9 +14,6 @@ lk_status lk_filewrite_create(const char *path, const lk_allocator *a, lk_filewr
                               lk_error *err);
 /* Appends. After a failure only lk_filewrite_abort is useful: every later call fails too. */
 lk_status lk_filewrite_append(lk_filewrite *file, const void *data, size_t n_bytes, lk_error *err);
-/* Overwrites bytes that were appended before. */
-lk_status lk_filewrite_patch(lk_filewrite *file, uint64_t offset, const void *data, size_t n_bytes,
-                             lk_error *err);
 uint64_t lk_filewrite_size(const lk_filewrite *file);
 /* The temporary file's path, to read back what was written; lives as long as `file`. */
 const char *lk_filewrite_temporary(const lk_filewrite *file);

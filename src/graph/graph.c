@@ -164,10 +164,6 @@ static bool check_width(lk_graph *graph, const char *what, uint64_t found, uint6
     return false;
 }
 
-static void note_input(lk_graph *graph, uint32_t width) {
-    graph->max_width = width > graph->max_width ? width : graph->max_width;
-}
-
 lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table) {
     if (graph->status != LK_OK || !check_shape(graph, table, 2, 0, 0, 0)) {
         return -1;
@@ -205,7 +201,6 @@ lk_value lk_graph_matmul(lk_graph *graph, lk_value x, const lk_weight *w) {
     const lk_value_info info = *info_of(graph, x);
     lk_node node = make_node(LK_NODE_MATMUL, x, -1, -1);
     node.w = w;
-    note_input(graph, info.width);
     return add_node(graph, node, (uint32_t)w->ne[1], info.space);
 }
 
@@ -356,8 +351,6 @@ lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const
     node.p.moe.n_used = n_used;
     node.p.moe.n_ff = (uint32_t)n_ff;
     node.p.moe.normalise = normalise;
-    note_input(graph, info.width);
-    note_input(graph, (uint32_t)n_ff);
     return add_node(graph, node, info.width, info.space);
 }
 

@@ -127,7 +127,6 @@ typedef struct lk_graph {
     uint32_t n_vocab;
     lk_value logits;     /* LK_ROWS_OUT, width n_vocab */
     size_t arena_floats; /* memory plan: floats per row over all values */
-    uint32_t max_width;  /* widest input of a matrix product: quantiser scratch */
     lk_status status;    /* first error of the builder */
     lk_error error;
 } lk_graph;

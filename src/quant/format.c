@@ -33,20 +33,3 @@ const lk_format *lk_format_find(uint32_t type) {
     }
     return NULL;
 }
-
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-const lk_format *lk_format_find_name(const char *name) {
-    for (size_t i = 0; i < lk_format_count(); i++) {
-        size_t k = 0;
-        while (name[k] != '\0' && lower(name[k]) == lower(formats[i]->name[k])) {
-            k++;
-        }
-        if (name[k] == '\0' && formats[i]->name[k] == '\0') {
-            return formats[i];
-        }
-    }
-    return NULL;
-}

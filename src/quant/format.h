@@ -68,8 +68,6 @@ typedef struct lk_format {
 
 /* Supported formats only; NULL for any other number. */
 const lk_format *lk_format_find(uint32_t type);
-/* By name, case ignored ("q4_k"); NULL when unknown. */
-const lk_format *lk_format_find_name(const char *name);
 
 /* Supported and merely known formats: block geometry, for size checks. False when unknown. */
 typedef struct lk_format_size {

@@ -199,16 +199,12 @@ LK_TEST(table) {
         CHECK(format->act_group == listed[i].act_group);
         CHECK(format->block_elems <= MAX_ELEMS && format->block_bytes <= MAX_BYTES);
         CHECK(lk_format_find(format->type) == format);
-        CHECK(lk_format_find_name(format->name) == format);
         const int is_block = format->block_elems > 1;
         CHECK((format->block_dot != NULL) == is_block && (format->unpack != NULL) == is_block);
         CHECK((format->act_group != 0) == is_block && (format->group_elems != 0) == is_block);
         CHECK(!is_block || format->block_elems / format->group_elems <= LK_FORMAT_MAX_GROUPS);
     }
     CHECK(lk_format_find(4) == NULL && lk_format_find(UINT32_MAX) == NULL);
-    CHECK(lk_format_find_name("q4_k") == lk_format_find(LK_FORMAT_Q4_K));
-    CHECK(lk_format_find_name("q4_") == NULL && lk_format_find_name("q4_kx") == NULL);
-    CHECK(lk_format_find_name("") == NULL);
 }
 
 LK_TEST_MAIN(LK_RUN(table), LK_RUN(dot_is_exact), LK_RUN(largest_sums), LK_RUN(unpacked_values))
