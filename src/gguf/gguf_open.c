@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fpenv.h"
 #include "gguf/gguf_internal.h"
 
 /* Where the files come from: a path, or buffers. */
@@ -280,7 +281,10 @@ lk_status lk_gguf_open(const char *path, const lk_allocator *allocator, lk_gguf 
     }
     *out = NULL;
     const source from = {path, NULL, 0};
-    return open_source(&from, allocator, out, err);
+    const lk_fpenv env = lk_fpenv_enter(); /* metadata are converted to binary64 */
+    const lk_status status = open_source(&from, allocator, out, err);
+    lk_fpenv_leave(env);
+    return status;
 }
 
 lk_status lk_gguf_open_memory(const lk_gguf_buffer *files, uint32_t n_files,

@@ -11,7 +11,9 @@
 
 #include "lk/base.h"
 
-/* Positions up to this keep every angle inside the range of lk_sincos. */
+/* Positions up to this keep every angle inside the range of lk_sincos where no frequency is
+ * above 1. Scaling by less than 1 gives higher ones; an angle beyond the range has cosine and sine
+ * NaN, so that the row is flagged. */
 #define LK_ROPE_MAX_POSITION ((int64_t)1 << 28)
 
 typedef enum lk_rope_scaling {

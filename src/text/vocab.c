@@ -132,7 +132,8 @@ static bool push_piece(lk_vocab *v, uint32_t id, const char *text, size_t n) {
 
 /* The order of merging as a number: higher scores give smaller keys, equal scores equal ones. */
 static uint32_t key_of_score(float score) {
-    const uint32_t bits = lk_f32_bits(score == 0.0F ? 0.0F : score);
+    uint32_t bits = lk_f32_bits(score);
+    bits = bits == 0x80000000u ? 0 : bits; /* -0; by its bits, whatever the floating-point mode */
     const uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
     return ~ascending;
 }
