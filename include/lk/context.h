@@ -59,7 +59,8 @@ typedef struct lk_context_params {
                          LK_KV_F16, LK_KV_F16, 0, 0})
 
 /* On success *out is owned by the caller (lk_context_destroy). params may be NULL. All memory that
- * decoding needs is allocated here. */
+ * decoding needs is allocated here. LK_E_ARG names the parameter that is out of range; LK_E_LIMIT
+ * when the sizes asked for cannot be addressed, LK_E_NOMEM when there is no memory or thread. */
 LK_API lk_status lk_context_create(lk_model *model, const lk_context_params *params,
                                    lk_context **out, lk_error *err);
 LK_API void lk_context_destroy(lk_context *context); /* accepts NULL; no other call may be inside */
@@ -98,14 +99,16 @@ LK_API lk_status lk_context_decode(lk_context *context, const lk_row *rows, size
 LK_API lk_status lk_context_logits(lk_context *context, size_t i_row, const float **logits,
                                    lk_error *err);
 
-/* Sequences. An unused sequence has length 0. */
+/* Sequences. An unused sequence has length 0. All of these give LK_E_ARG, naming it, for a sequence
+ * that does not exist and for a length that it does not have, and LK_E_BUSY; nothing has changed
+ * then. */
 LK_API lk_status lk_sequence_length(lk_context *context, int32_t seq, int64_t *length,
                                     lk_error *err);
 /* The tokens of a sequence, at most `capacity`; *n_tokens its length. */
 LK_API lk_status lk_sequence_tokens(lk_context *context, int32_t seq, int32_t *tokens,
                                     size_t capacity, size_t *n_tokens, lk_error *err);
 LK_API lk_status lk_sequence_clear(lk_context *context, int32_t seq, lk_error *err);
-/* Keeps the first `length` positions; LK_E_ARG when it has fewer. */
+/* Keeps the first `length` positions. */
 LK_API lk_status lk_sequence_truncate(lk_context *context, int32_t seq, int64_t length,
                                       lk_error *err);
 /* dst (cleared first) becomes a copy of the first `length` positions of src (-1: all); pages are
@@ -116,8 +119,9 @@ LK_API lk_status lk_sequence_fork(lk_context *context, int32_t src, int32_t dst,
 /* Saves one sequence (tokens and KV pages with a checksum each) to a file: written beside it,
  * synced and renamed. Loading checks everything before the sequence changes: another model,
  * numerics version or KV type is LK_E_MISMATCH, damage is LK_E_FORMAT, and LK_E_FULL when there are
- * not enough free pages for the new content beside the old one (clear the sequence first); the
- * context is then as before. A success replaces the content of the sequence. */
+ * not enough free pages for the new content beside the old one (clear the sequence first); LK_E_IO,
+ * LK_E_NOMEM, LK_E_BUSY; the context is then as before. A success replaces the content of the
+ * sequence. */
 LK_API lk_status lk_sequence_save(lk_context *context, int32_t seq, const char *path,
                                   lk_error *err);
 LK_API lk_status lk_sequence_load(lk_context *context, int32_t seq, const char *path,

@@ -27,7 +27,10 @@ typedef struct lk_model_params {
 } lk_model_params;
 #define LK_MODEL_PARAMS_INIT ((lk_model_params){sizeof(lk_model_params), NULL, NULL, NULL})
 
-/* On success *out is owned by the caller (lk_model_close). params may be NULL. */
+/* On success *out is owned by the caller (lk_model_close). params may be NULL. The statuses of
+ * lk_gguf_open and of lk_tokenizer_open (a file without a tokenizer is no error); LK_E_FORMAT for a
+ * key or tensor that is missing or not as the architecture needs it, LK_E_UNSUPPORTED for one that
+ * this build does not know and that could change the result, LK_E_CANCELLED. */
 LK_API lk_status lk_model_open(const char *path, const lk_model_params *params, lk_model **out,
                                lk_error *err);
 LK_API void lk_model_close(lk_model *model); /* accepts NULL */

@@ -72,7 +72,8 @@ typedef struct lk_sample {
  * otherwise); LK_E_ARG when the bias bans every token. Allocates nothing. */
 LK_API lk_status lk_sampler_sample(lk_sampler *sampler, const float *logits, int64_t pos,
                                    lk_sample *sample, lk_error *err);
-/* Adds a token (of the prompt or sampled) to the history that penalties look at. */
+/* Adds a token (of the prompt or sampled) to the history that penalties look at. LK_E_ARG when it
+ * is outside 0 .. n_vocab-1. */
 LK_API lk_status lk_sampler_accept(lk_sampler *sampler, int32_t token, lk_error *err);
 LK_API void lk_sampler_reset(lk_sampler *sampler); /* forgets the history */
 

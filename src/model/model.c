@@ -186,9 +186,13 @@ lk_status lk_model_open(const char *path, const lk_model_params *params, lk_mode
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("out"), "out is NULL");
     }
     *out = NULL;
-    if (path == NULL || params->struct_size != sizeof *params) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(path == NULL ? "path" : "struct_size"),
-                       "path is NULL or params has an unknown size");
+    if (path == NULL) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("path"), "path is NULL");
+    }
+    if (params->struct_size != sizeof *params) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
+                       "lk_model_params.struct_size is %zu, this library knows %zu",
+                       params->struct_size, sizeof *params);
     }
     const lk_allocator *a = lk_allocator_or_default(params->allocator);
     lk_model *model = lk_alloc_zero(a, sizeof *model);
