@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 MODEL=${MODEL:-models/small-q4_k_m.gguf}
 PROMPT=${PROMPT:-Once upon a time, a little girl named Emma}
-SETTINGS=${SETTINGS:---temp 0.7 --top-p 0.9 --top-k 40 --seed 7 -n 160}
+SETTINGS=${SETTINGS:---temp 0.7 --top-p 0.9 --top-k 40 --seed 7 -n 160 --echo}
 TOKENS=${TOKENS:-64}
 
 say() {
