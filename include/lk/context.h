@@ -48,6 +48,7 @@ typedef struct lk_context_params {
     lk_kv_type v_type;
     uint32_t flags;
     uint32_t page_seed; /* nonzero: hand out free pages in a shuffled order (tests) */
+    uint32_t reserved;  /* 0 */
 } lk_context_params;
 #define LK_MAX_SEQUENCES 4096
 #define LK_MAX_ROWS 4096
@@ -56,7 +57,7 @@ typedef struct lk_context_params {
 /* kv_positions 0, 1 sequence, 512 rows at once, 512 rows with logits, f16 keys and values. */
 #define LK_CONTEXT_PARAMS_INIT                                                                     \
     ((lk_context_params){sizeof(lk_context_params), NULL, 0, LK_CPU_ALL, 0, 1, 512, 512,           \
-                         LK_KV_F16, LK_KV_F16, 0, 0})
+                         LK_KV_F16, LK_KV_F16, 0, 0, 0})
 
 /* On success *out is owned by the caller (lk_context_destroy). params may be NULL. All memory that
  * decoding needs is allocated here. LK_E_ARG names the parameter that is out of range; LK_E_LIMIT

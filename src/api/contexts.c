@@ -4,8 +4,11 @@
 
 #include "api/guard.h"
 #include "base/bytes.h"
+#include "base/params.h"
 #include "base/sha256.h"
 #include "lk/context.h"
+
+LK_NO_TAIL_PADDING(lk_context_stats, n_threads);
 
 void lk_context_destroy(lk_context *context) {
     lk_context_free(context);

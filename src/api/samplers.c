@@ -1,7 +1,10 @@
 /* samplers.c - bodies of lk/sampler.h: arguments are checked here, the work is in src/engine. */
 #include "base/error.h"
 #include "base/fpenv.h"
+#include "base/params.h"
 #include "engine/sampler.h"
+
+LK_NO_TAIL_PADDING(lk_sampler_params, logit_bias);
 
 lk_status lk_sampler_create(const lk_sampler_params *params, int32_t n_vocab, lk_sampler **out,
                             lk_error *err) {

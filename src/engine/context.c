@@ -5,7 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/params.h"
 #include "base/pool.h"
+
+LK_NO_TAIL_PADDING(lk_context_params, reserved);
 
 static lk_status check_range(const char *name, int64_t value, int64_t min, int64_t max,
                              lk_error *err) {
@@ -29,6 +32,7 @@ static lk_status check_params(const lk_context_params *p, lk_error *err) {
         {"k_type", (int64_t)p->k_type, LK_KV_F32, LK_KV_Q8_0},
         {"v_type", (int64_t)p->v_type, LK_KV_F32, LK_KV_Q8_0},
         {"flags", p->flags, 0, LK_CONTEXT_POISON | LK_CONTEXT_F32_ACTIVATIONS},
+        {"reserved", p->reserved, 0, 0},
     };
     if (p->struct_size != sizeof *p) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),

@@ -8,8 +8,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fpenv.h"
+#include "base/params.h"
 #include "model/loader.h"
 #include "model/model_vocab.h"
+
+LK_NO_TAIL_PADDING(lk_model_params, progress_ctx);
+LK_NO_TAIL_PADDING(lk_model_info, n_bytes);
 
 struct lk_model {
     const lk_allocator *allocator;

@@ -13,17 +13,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fpenv.h"
+#include "base/params.h"
 #include "base/pool.h"
 #include "gguf/gguf_writer.h"
 #include "model/quantize_mix.h"
 #include "quant/format.h"
 
-static_assert(sizeof(lk_quantize_params) ==
-                  offsetof(lk_quantize_params, on_tensor_ctx) + sizeof(void *),
-              "tail padding");
-static_assert(sizeof(lk_quantize_tensor) ==
-                  offsetof(lk_quantize_tensor, square_sum) + sizeof(double),
-              "tail padding");
+LK_NO_TAIL_PADDING(lk_quantize_params, on_tensor_ctx);
+LK_NO_TAIL_PADDING(lk_quantize_tensor, square_sum);
 
 /* A piece is what one task rounds, a batch what is written at once. */
 enum { PIECE_ELEMS = 16384, BATCH_PIECES = 128, BATCH_ELEMS = PIECE_ELEMS * BATCH_PIECES };

@@ -325,7 +325,8 @@ LK_TEST(parameters_are_checked) {
     const lk_context_params good = small_params();
     static const char *const names[] = {"n_sequences", "n_sequences",  "max_rows", "max_rows",
                                         "max_logits",  "max_logits",   "k_type",   "v_type",
-                                        "n_threads",   "kv_positions", "flags",    "struct_size"};
+                                        "n_threads",   "kv_positions", "flags",    "struct_size",
+                                        "reserved"};
     enum { N_CASES = sizeof names / sizeof names[0] };
     lk_context_params bad[N_CASES];
     for (size_t i = 0; i < N_CASES; i++) {
@@ -343,6 +344,7 @@ LK_TEST(parameters_are_checked) {
     bad[9].kv_positions = -1;
     bad[10].flags = 4;
     bad[11].struct_size = 8;
+    bad[12].reserved = 1;
     for (size_t i = 0; i < N_CASES; i++) {
         memset(&err, 0, sizeof err);
         CHECK_STATUS(LK_E_ARG, fake_context(&bad[i], &c, &err));

@@ -3,6 +3,14 @@
  * matmul_format of unquantised formats, which stay NULL. */
 #include "backend/cpu/kernels.h"
 
+#include <assert.h>
+
+#include "lk/context.h"
+
+static_assert((int)LK_CPU_AVX2 == (int)LK_ISA_AVX2 && (int)LK_CPU_AVX512 == (int)LK_ISA_AVX512 &&
+                  (int)LK_CPU_ALL == (int)LK_ISA_ALL,
+              "the masks of lk/context.h are those of isas.def");
+
 static void init_twins(lk_cpu_kernels *kernels) {
     *kernels = (lk_cpu_kernels){
 #define LK_OP(name) .name = lk_##name##_ref,
