@@ -23,9 +23,6 @@ LK_INLINE lk_vi lk_vi_zero(void) {
 LK_INLINE lk_vi lk_vi_set8(int v) {
     return _mm512_set1_epi8((char)v);
 }
-LK_INLINE lk_vi lk_vi_set16(int v) {
-    return _mm512_set1_epi16((short)v);
-}
 LK_INLINE lk_vi lk_vi_set32(int32_t v) {
     return _mm512_set1_epi32(v);
 }
@@ -38,20 +35,11 @@ LK_INLINE lk_vi lk_vi_or(lk_vi a, lk_vi b) {
 LK_INLINE lk_vi lk_vi_xor(lk_vi a, lk_vi b) {
     return _mm512_xor_si512(a, b);
 }
-LK_INLINE lk_vi lk_vi_sub16(lk_vi a, lk_vi b) {
-    return _mm512_sub_epi16(a, b);
-}
 LK_INLINE lk_vi lk_vi_sub32(lk_vi a, lk_vi b) {
     return _mm512_sub_epi32(a, b);
 }
 LK_INLINE lk_vi lk_vi_add32(lk_vi a, lk_vi b) {
     return _mm512_add_epi32(a, b);
-}
-LK_INLINE lk_vi lk_vi_mullo32(lk_vi a, lk_vi b) {
-    return _mm512_mullo_epi32(a, b);
-}
-LK_INLINE lk_vi lk_vi_madd16(lk_vi a, lk_vi b) {
-    return _mm512_madd_epi16(a, b);
 }
 /* Bytes of a picked by idx inside each 128 bits; 0 where the top bit of idx is set. */
 LK_INLINE lk_vi lk_vi_shuffle8(lk_vi a, lk_vi idx) {
@@ -250,9 +238,6 @@ LK_INLINE lk_vi lk_vi_bits(lk_vf a) {
 }
 LK_INLINE lk_vi lk_vi_max_u32(lk_vi a, lk_vi b) {
     return _mm512_max_epu32(a, b);
-}
-LK_INLINE lk_vi lk_vi_andnot(lk_vi not_a, lk_vi b) {
-    return _mm512_andnot_si512(not_a, b);
 }
 /* To the nearest integer, ties to even; |a| < 2^31. */
 LK_INLINE lk_vi lk_vi_round(lk_vf a) {
