@@ -258,7 +258,7 @@ static int check_usage(const tokenize *k) {
 }
 
 int lk_command_tokenize(int argc, char **argv) {
-    tokenize k = {NULL};
+    tokenize k = {0};
     const lk_option options[] = {
         {"--file", "-f", LK_OPTION_TEXT, &k.file, 0, 0, NULL},
         {"--special", NULL, LK_OPTION_FLAG, &k.special, 0, 0, NULL},

@@ -2,9 +2,11 @@
  * context's answer to each operation against it. */
 #include "runner.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lk_test.h"
@@ -27,6 +29,7 @@ typedef struct run {
     lk_row *rows;      /* [MAX_STEP_ROWS] */
     int32_t *row_slot; /* [MAX_STEP_ROWS] */
     size_t n_rows;
+    int cancel_is_late; /* a cancel may still be waiting for the next decode */
 } run;
 
 static int fail(run *r, const char *what, lk_status status, const lk_error *err) {
@@ -135,6 +138,34 @@ static int check_length(run *r, int32_t i_slot) {
     return 1;
 }
 
+typedef struct canceller {
+    lk_context *context;
+    long delay_ns;
+} canceller;
+
+static void *cancel_soon(void *arg) {
+    const canceller *c = arg;
+    const struct timespec delay = {0, c->delay_ns};
+    (void)nanosleep(&delay, NULL);
+    lk_context_cancel(c->context);
+    return NULL;
+}
+
+/* A decode that another thread cancels: before it begins, between two micro-batches, or too late.
+ * Which of them is up to the clock; the result must be right in each case. */
+static lk_status decode_and_cancel(run *r, lk_error *err) {
+    canceller c = {r->context, (long)r->i_op % 5 * 200000};
+    pthread_t thread;
+    if (c.delay_ns == 0 || pthread_create(&thread, NULL, cancel_soon, &c) != 0) {
+        lk_context_cancel(r->context);
+        return lk_context_decode(r->context, r->rows, r->n_rows, NULL, err);
+    }
+    const lk_status status = lk_context_decode(r->context, r->rows, r->n_rows, NULL, err);
+    (void)pthread_join(thread, NULL);
+    r->cancel_is_late = status != LK_E_CANCELLED;
+    return status;
+}
+
 static int do_step(run *r, const op *o) {
     lk_error err;
     int32_t planned[MAX_SLOTS];
@@ -149,10 +180,13 @@ static int do_step(run *r, const op *o) {
         r->seen->bad_steps++;
         return status == LK_E_ARG ? 1 : fail(r, "a row at a wrong position", status, &err);
     }
-    if (o->kind == OP_CANCEL) {
-        lk_context_cancel(r->context);
+    lk_status status = o->kind == OP_CANCEL
+                           ? decode_and_cancel(r, &err)
+                           : lk_context_decode(r->context, r->rows, r->n_rows, NULL, &err);
+    if (status == LK_E_CANCELLED && o->kind != OP_CANCEL && r->cancel_is_late) {
+        r->cancel_is_late = 0; /* it came after its own decode and met this one */
+        status = lk_context_decode(r->context, r->rows, r->n_rows, NULL, &err);
     }
-    lk_status status = lk_context_decode(r->context, r->rows, r->n_rows, NULL, &err);
     if (status == LK_E_CANCELLED && o->kind == OP_CANCEL) {
         r->seen->cancelled++;
         return 1;

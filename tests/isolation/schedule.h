@@ -28,7 +28,7 @@ typedef enum op_kind {
     OP_MIX,    /* M: the same, rows of the slots interleaved one by one */
     OP_BAD, /* B: the same with a row at a wrong position at the end: must fail and change nothing
              */
-    OP_CANCEL, /* X: the same with a cancel before it: done or not at all */
+    OP_CANCEL, /* X: the same, cancelled by another thread: done or not at all */
     OP_FORK,   /* F src dst n: dst takes the first n positions of src */
     OP_TRUNC,  /* T slot n: keep n positions */
     OP_SWITCH, /* W slot stream: fall back to the shared prefix and follow another member of the

@@ -19,7 +19,7 @@ static void init_twins(lk_cpu_kernels *kernels) {
 #undef LK_OP
 #undef LK_OP_MATMUL_FLOAT
     };
-    for (size_t i = 0; i < lk_format_count() && i < LK_MAX_FORMATS; i++) {
+    for (size_t i = 0; i < LK_N_FORMATS; i++) {
         if (lk_format_at(i)->block_dot != NULL) {
             kernels->matmul_format[i] = lk_matmul_quant_ref;
         }

@@ -14,7 +14,15 @@ enum {
     LK_ISA_ALL = 0x7fffffff
 };
 
-enum { LK_MAX_FORMATS = 32 };
+/* Positions in formats.def, as lk_format_at counts them, and their number. */
+enum {
+#define LK_FORMAT(NAME, ...) LK_FORMAT_SLOT_##NAME,
+#define LK_FORMAT_KNOWN(...)
+#include "quant/formats.def"
+#undef LK_FORMAT
+#undef LK_FORMAT_KNOWN
+    LK_N_FORMATS
+};
 
 typedef struct lk_cpu_kernels {
     uint32_t isa; /* the sets in use */
@@ -25,7 +33,7 @@ typedef struct lk_cpu_kernels {
 #undef LK_OP_MATMUL_FLOAT
     /* One slot per format, by its position in formats.def (lk_format_at): the generic matmul_quant
      * twin where an instruction set has nothing better; NULL for unquantised formats. */
-    lk_matmul_quant_fn *matmul_format[LK_MAX_FORMATS];
+    lk_matmul_quant_fn *matmul_format[LK_N_FORMATS];
 } lk_cpu_kernels;
 
 /* What this processor has (operating-system support included). */

@@ -17,7 +17,7 @@ void lk_cpu_kernels_init_avx512(lk_cpu_kernels *kernels) {
     kernels->matmul_f32 = lk_matmul_f32_avx512;
     kernels->matmul_f16 = lk_matmul_f16_avx512;
     kernels->matmul_bf16 = lk_matmul_bf16_avx512;
-    for (size_t i = 0; i < lk_format_count() && i < LK_MAX_FORMATS; i++) {
+    for (size_t i = 0; i < LK_N_FORMATS; i++) {
         const uint32_t block_elems = lk_tile_kind_of(lk_format_at(i)->type).block_elems;
         if (block_elems == 32) {
             kernels->matmul_format[i] = lk_matmul_block32_avx512;
