@@ -3,9 +3,9 @@
  * cent, the worst row's relative error within 0.05 (Q8_0) and 0.1 (Q4_K_M), the mean
  * Kullback-Leibler divergence within 1.5 times its first value. Windows of 512 tokens, the last
  * half scored. docs/quality.md has the figures. Bounded: two windows of tests/data/text on the
- * shipped model. LK_FULL=1: more models, and windows of the shared held-out text. */
+ * shipped model. LK_FULL=1: more models, and windows of the shared held-out text. LK_SHORT=1:
+ * nothing, since other builds have the same bits. */
 #include <math.h>
-
 #include <unistd.h>
 
 #include "golden.h"
