@@ -23,7 +23,9 @@ printf '%s\n' "$files" | xargs -P "$(nproc)" -n 1 bash -c '
         echo "lint: no time left for $1"
         exit 0
     fi
-    clang-tidy -p build/dev-clang --quiet "$1" 2>&1 | grep -v "warnings generated"
+    # The analyser loses its way in vector code; checkkern and ASan look after kernels.
+    case $1 in */kern/*) checks="--checks=-clang-analyzer-*" ;; *) checks= ;; esac
+    clang-tidy -p build/dev-clang --quiet $checks "$1" 2>&1 | grep -v "warnings generated"
     exit "${PIPESTATUS[0]}"' lint
 status=$?
 echo "lint: $(printf '%s\n' "$files" | wc -l) files, status $status"

@@ -214,13 +214,14 @@ static bool print_text(const tokenize *k) {
     const uint32_t flags = k->special ? LK_DETOKENIZE_SPECIAL : 0;
     size_t n = 0;
     lk_error err;
-    lk_status status =
-        lk_tokenizer_decode(k->tokenizer, k->ids, k->n_ids, flags, NULL, 0, &n, &err);
+    /* Asks for the size only; what is wrong with the ids, the second call says. */
+    (void)lk_tokenizer_decode(k->tokenizer, k->ids, k->n_ids, flags, NULL, 0, &n, &err);
     char *bytes = malloc(n + 1);
     if (bytes == NULL) {
         return lk_console_error("tokenize", "out of memory") == 0;
     }
-    status = lk_tokenizer_decode(k->tokenizer, k->ids, k->n_ids, flags, bytes, n, &n, &err);
+    const lk_status status =
+        lk_tokenizer_decode(k->tokenizer, k->ids, k->n_ids, flags, bytes, n, &n, &err);
     bool ok = status == LK_OK || lk_console_failed("tokenize", &err) == 0;
     if (ok && k->json) {
         json_t *object =
