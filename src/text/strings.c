@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t h, uint64_t word) {
     return h ^ (h >> 29);
 }
 
-static uint32_t hash_bytes(const uint8_t *s, size_t n) {
+uint32_t lk_strings_hash(const uint8_t *s, size_t n) {
     uint64_t h = 0xC2B2AE3D27D4EB4Fu ^ n;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -77,7 +77,7 @@ bool lk_strings_push(lk_strings *s, const void *bytes, size_t n_bytes, bool inde
     if (!indexed) {
         return true;
     }
-    const uint32_t hash = hash_bytes(copy, n_bytes);
+    const uint32_t hash = lk_strings_hash(copy, n_bytes);
     lk_strings_slot *slot = find_slot(s, copy, n_bytes, hash);
     if (slot == NULL) {
         return false;
@@ -93,6 +93,6 @@ uint32_t lk_strings_find(const lk_strings *s, const void *bytes, size_t n_bytes)
     if (n_bytes > s->longest || s->n_slots == 0) {
         return LK_NO_STRING;
     }
-    const lk_strings_slot *slot = find_slot(s, bytes, n_bytes, hash_bytes(bytes, n_bytes));
+    const lk_strings_slot *slot = find_slot(s, bytes, n_bytes, lk_strings_hash(bytes, n_bytes));
     return slot != NULL && slot->id_plus_1 != 0 ? slot->id_plus_1 - 1 : LK_NO_STRING;
 }

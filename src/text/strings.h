@@ -35,7 +35,11 @@ void lk_strings_deinit(lk_strings *s);
 /* Appends a string, within the capacities, and indexes it when asked for; of equal strings the
  * first one is found. False when too many strings collide. */
 bool lk_strings_push(lk_strings *s, const void *bytes, size_t n_bytes, bool indexed);
+/* The first string that equals these bytes, or LK_NO_STRING. */
 uint32_t lk_strings_find(const lk_strings *s, const void *bytes, size_t n_bytes);
+
+/* Where a look-up begins; a function of its own so that a test can make strings collide. */
+uint32_t lk_strings_hash(const uint8_t *bytes, size_t n_bytes);
 
 static inline const uint8_t *lk_strings_get(const lk_strings *s, uint32_t id, size_t *n_bytes) {
     *n_bytes = s->offsets[id + 1] - s->offsets[id];

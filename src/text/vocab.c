@@ -130,20 +130,21 @@ static bool push_piece(lk_vocab *v, uint32_t id, const char *text, size_t n) {
     return lk_strings_push(&v->pieces, source, n, false);
 }
 
-/* The order of merging as a number: higher scores give smaller keys, equal scores equal ones. */
-static uint32_t key_of_score(float score) {
-    uint32_t bits = lk_f32_bits(score);
-    bits = bits == 0x80000000u ? 0 : bits; /* -0; by its bits, whatever the floating-point mode */
+/* The order of merging as a number, from the bits of a score (no arithmetic, so that the
+ * floating-point mode does not matter): higher scores give smaller keys, equal scores equal ones.
+ */
+static uint32_t key_of_score(uint32_t bits) {
+    bits = bits == 0x80000000u ? 0 : bits; /* -0 equals 0 */
     const uint32_t ascending = bits >> 31 ? ~bits : bits | 0x80000000u;
     return ~ascending;
 }
 
 /* Whether a token may come out of joining characters. A user-defined one has a score with a minus
  * sign (-0 included) only if merges lead to it as well; one character needs no merge. */
-static bool may_be_joined(lk_token_type type, float score, const char *text, size_t n) {
+static bool may_be_joined(lk_token_type type, uint32_t score_bits, const char *text, size_t n) {
     if (type == LK_TOKEN_USER_DEFINED) {
         size_t bad = 0;
-        return lk_f32_bits(score) >> 31 != 0 ||
+        return score_bits >> 31 != 0 ||
                (n != 0 && lk_utf8_sequence((const uint8_t *)text, n, &bad) == n);
     }
     return type == LK_TOKEN_NORMAL || type == LK_TOKEN_UNUSED;
@@ -164,16 +165,16 @@ static lk_status read_type_and_score(lk_vocab *v, const lk_vocab_source *source,
     if (v->kind != LK_VOCAB_SPM) {
         return LK_OK;
     }
-    float score = 0.0F;
+    uint32_t score_bits = 0;
     if (source->scores != NULL) {
-        score = lk_f32_from_bits(lk_load_u32((const uint8_t *)source->scores + (size_t)id * 4));
+        score_bits = lk_load_u32((const uint8_t *)source->scores + (size_t)id * 4);
     }
-    if (score != score) {
+    if ((score_bits & 0x7FFFFFFFu) > 0x7F800000u) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("tokenizer.ggml.scores"),
                        "the score of token %lu is not a number", (unsigned long)id);
     }
-    v->keys[id] =
-        may_be_joined((lk_token_type)type, score, text, n) ? key_of_score(score) : LK_NO_RANK;
+    v->keys[id] = may_be_joined((lk_token_type)type, score_bits, text, n) ? key_of_score(score_bits)
+                                                                          : LK_NO_RANK;
     return LK_OK;
 }
 
@@ -202,10 +203,10 @@ static lk_status copy_token(lk_vocab *v, const lk_vocab_source *source, uint32_t
 }
 
 static lk_status add_merge(lk_vocab *v, const lk_merge_slot *merge, lk_error *err) {
-    const uint64_t key = ((uint64_t)merge->left << 32 | merge->right) * 0x9E3779B97F4A7C15u;
+    const size_t hash = lk_merge_hash(merge->left, merge->right);
     const size_t mask = v->n_merge_slots - 1;
     for (size_t probe = 0; probe < LK_MAX_PROBES; probe++) {
-        lk_merge_slot *slot = &v->merges[((size_t)(key >> 32) + probe) & mask];
+        lk_merge_slot *slot = &v->merges[(hash + probe) & mask];
         if (slot->rank == LK_NO_RANK ||
             (slot->left == merge->left && slot->right == merge->right)) {
             *slot = *merge; /* of equal pairs the last one counts */

@@ -76,14 +76,19 @@ lk_status lk_vocab_init(lk_vocab *v, lk_vocab_kind kind, bool index_pieces,
                         lk_error *err);
 void lk_vocab_deinit(lk_vocab *v);
 
+/* Where the look-up of a pair begins. */
+static inline size_t lk_merge_hash(uint32_t left, uint32_t right) {
+    return (size_t)((((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u) >> 32);
+}
+
 /* Rank of merging two neighbours, LK_NO_RANK when they do not merge; *result is set when they do.
  * Only where n_merge_slots is not 0. */
 static inline uint32_t lk_vocab_merge(const lk_vocab *v, uint32_t left, uint32_t right,
                                       uint32_t *result) {
-    const uint64_t key = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
+    const size_t hash = lk_merge_hash(left, right);
     const size_t mask = v->n_merge_slots - 1;
     for (size_t probe = 0; probe < LK_MAX_PROBES; probe++) {
-        const lk_merge_slot *slot = &v->merges[((size_t)(key >> 32) + probe) & mask];
+        const lk_merge_slot *slot = &v->merges[(hash + probe) & mask];
         if ((slot->left == left && slot->right == right) || slot->rank == LK_NO_RANK) {
             *result = slot->result;
             return slot->rank;

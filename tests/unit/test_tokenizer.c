@@ -372,6 +372,60 @@ LK_TEST(damaged_vocabularies) {
             lk_store_u32(y->scores + 40, 0x7FC00000u), LK_E_FORMAT, "token 10");
 }
 
+/* Texts and merges chosen so that look-ups begin at the same slot: bounded, or refused, never slow.
+ */
+LK_TEST(colliding_vocabularies) {
+    for (size_t n_wanted = 200; n_wanted <= 300; n_wanted += 100) { /* 256 probes are allowed */
+        toy *y = toy_new("gpt2", "gpt-2");
+        for (uint32_t i = 0, n = 0; n < n_wanted; i++) {
+            char text[16];
+            (void)snprintf(text, sizeof text, "t%lu", (unsigned long)i);
+            if ((lk_strings_hash((const uint8_t *)text, strlen(text)) & 1023u) == 77) {
+                (void)toy_token(y, text, LK_TOKEN_NORMAL, 0.0F);
+                n++;
+            }
+        }
+        if (n_wanted > LK_MAX_PROBES) {
+            refuses(__LINE__, y, LK_E_LIMIT, "collide");
+            continue;
+        }
+        lk_tokenizer *t = toy_open(y, NULL);
+        CHECK(lk_tokenizer_find(t, y->tokens[n_wanted - 1], y->token_bytes[n_wanted - 1]) ==
+              (int32_t)n_wanted - 1);
+        CHECK(lk_tokenizer_find(t, "t?", 2) == -1);
+        lk_tokenizer_close(t);
+        free(y);
+    }
+}
+
+LK_TEST(colliding_merges) {
+    for (size_t n_wanted = 200; n_wanted <= 300; n_wanted += 100) {
+        toy *y = toy_new("gpt2", "gpt-2");
+        for (unsigned i = 0; i < 800; i++) {
+            char text[8];
+            (void)snprintf(text, sizeof text, "%03x", i);
+            (void)toy_token(y, text, LK_TOKEN_NORMAL, 0.0F);
+        }
+        for (uint32_t i = 0, n = 0; n < n_wanted; i++) {
+            const uint32_t left = i / 800, right = i % 800;
+            char text[16];
+            if ((lk_merge_hash(left, right) & 1023u) == 5) {
+                (void)snprintf(text, sizeof text, "%03x%03x", (unsigned)left, (unsigned)right);
+                (void)toy_token(y, text, LK_TOKEN_NORMAL, 0.0F);
+                (void)snprintf(text, sizeof text, "%03x %03x", (unsigned)left, (unsigned)right);
+                toy_merge(y, text);
+                n++;
+            }
+        }
+        if (n_wanted > LK_MAX_PROBES) {
+            refuses(__LINE__, y, LK_E_LIMIT, "merges collide");
+            continue;
+        }
+        lk_tokenizer_close(toy_open(y, NULL));
+        free(y);
+    }
+}
+
 LK_TEST(odd_but_usable_vocabularies) {
     toy *y = byte_level("gpt-2");
     (void)toy_bytes(y, "", 0, LK_TOKEN_NORMAL, 0.0F);           /* 263: nothing */
@@ -404,4 +458,5 @@ LK_TEST_MAIN(LK_RUN(byte_level_words), LK_RUN(added_tokens), LK_RUN(flags_of_pre
              LK_RUN(capacity_and_arguments), LK_RUN(questions), LK_RUN(byte_level_decoding),
              LK_RUN(spm_words), LK_RUN(spm_byte_fallback), LK_RUN(spm_without_a_way_out),
              LK_RUN(spm_unused_tokens), LK_RUN(spm_decoding), LK_RUN(damaged_vocabularies),
+             LK_RUN(colliding_vocabularies), LK_RUN(colliding_merges),
              LK_RUN(odd_but_usable_vocabularies))
