@@ -42,21 +42,22 @@ static lk_sample draw_once(lk_sampler_params params, const float *logits, int32_
 static const float four[4] = {-1.6094379f, -0.9162907f, -2.3025851f, -1.2039728f};
 enum { P20, P40, P10, P30 };
 
-/* Counts the tokens of n positions and compares their shares with `wanted` (sum 1). */
+/* Counts the tokens of many positions and compares their shares with `wanted` (sum 1). */
 static void check_shares(lk_sampler_params params, const double wanted[4], int32_t n_candidates) {
-    enum { N = 20000 };
+    const int64_t n = (int64_t)lk_test_size(3000, 20000, 1000000);
     lk_sampler *s = make(params, 4);
     double counts[4] = {0};
-    for (int64_t pos = 0; pos < N; pos++) {
+    for (int64_t pos = 0; pos < n; pos++) {
         const lk_sample sample = draw(s, four, pos);
         CHECK(sample.n_candidates == n_candidates);
         CHECK(fabs((double)sample.probability - wanted[sample.token]) < 1e-5);
         counts[sample.token] += 1.0;
     }
     for (int i = 0; i < 4; i++) {
-        const double sigma = sqrt(wanted[i] * (1.0 - wanted[i]) / N);
-        CHECK_MSG(fabs(counts[i] / N - wanted[i]) <= 4.5 * sigma, "token %d: %g, wanted %g", i,
-                  counts[i] / N, wanted[i]);
+        const double share = counts[i] / (double)n;
+        const double sigma = sqrt(wanted[i] * (1.0 - wanted[i]) / (double)n);
+        CHECK_MSG(fabs(share - wanted[i]) <= 4.5 * sigma, "token %d: %g, wanted %g", i, share,
+                  wanted[i]);
     }
     lk_sampler_destroy(s);
 }
