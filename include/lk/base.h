@@ -59,7 +59,8 @@ LK_API const char *lk_status_text(lk_status status);
 
 /* Details of one failure. The caller owns it and may reuse it; a call that succeeds does not touch
  * it. Fields that do not apply are -1, UINT64_MAX or "". `message` alone is enough for a person: it
- * says what was found, where, and what was expected. */
+ * says what was found, where, and what was expected. Both texts are UTF-8 without control
+ * characters, whatever file they speak of. */
 typedef struct lk_error {
     lk_status status;
     int32_t seq;       /* sequence id */

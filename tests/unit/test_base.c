@@ -18,6 +18,30 @@ LK_TEST(status_names) {
           strcmp(err.message, "found 3") == 0);
 }
 
+/* Texts of damaged files must not reach a terminal as they are. */
+LK_TEST(messages_are_printable) {
+    static const char *const cases[][2] = {
+        {"key \x1b[2J\n\r\t\x7f.", "key ?[2J????."},
+        {"\xff\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "?\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xc2\x9b\x33 \xc0\x80 \xed\xa0\x80.", "??3 ?? ???."}, /* C1, overlong, surrogate */
+        {"\xf4\x90\x80\x80 \x80", "???? ?"},
+        {"cut \xe2\x82", "cut "},
+    };
+    lk_error err;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        (void)lk_fail(&err, LK_E_FORMAT, LK_AT_SUBJECT(cases[i][0]), "%s", cases[i][0]);
+        CHECK_MSG(strcmp(err.message, cases[i][1]) == 0, "case %zu: \"%s\"", i, err.message);
+        CHECK(strcmp(err.subject, cases[i][1]) == 0);
+    }
+    char text[601];
+    for (size_t i = 0; i < 600; i += 2) {
+        memcpy(text + i, "\xc3\xa4", 2);
+    }
+    text[600] = '\0';
+    (void)lk_fail(&err, LK_E_FORMAT, LK_NOWHERE, "%s", text);
+    CHECK(strlen(err.message) == sizeof err.message - 2 && memcmp(err.message, text, 382) == 0);
+}
+
 LK_TEST(half_round_trip) {
     for (uint32_t h = 0; h < 0x10000u; h++) {
         const float x = lk_f16_to_f32((uint16_t)h);
@@ -99,6 +123,6 @@ LK_TEST(fp_mode_is_restored) {
     lk_fpenv_leave(outer);
 }
 
-LK_TEST_MAIN(LK_RUN(status_names), LK_RUN(half_round_trip), LK_RUN(sha256_vectors),
-             LK_RUN(philox_vectors), LK_RUN(pool_runs_every_task_once), LK_RUN(checked_sizes),
-             LK_RUN(fp_mode_is_restored))
+LK_TEST_MAIN(LK_RUN(status_names), LK_RUN(messages_are_printable), LK_RUN(half_round_trip),
+             LK_RUN(sha256_vectors), LK_RUN(philox_vectors), LK_RUN(pool_runs_every_task_once),
+             LK_RUN(checked_sizes), LK_RUN(fp_mode_is_restored))
