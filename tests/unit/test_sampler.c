@@ -423,6 +423,23 @@ static void check_refused(lk_sampler_params p, const char *name) {
     CHECK_MSG(s == NULL && strcmp(err.subject, name) == 0, "%s: %s", name, err.message);
 }
 
+LK_TEST(ends_of_the_ranges_are_taken) {
+#define TAKEN(field, value)                                                                        \
+    do {                                                                                           \
+        lk_sampler_params p = plain();                                                             \
+        p.field = (value);                                                                         \
+        lk_sampler *sampler = NULL;                                                                \
+        CHECK_STATUS(LK_OK, lk_sampler_create(&p, 100, &sampler, NULL));                           \
+        lk_sampler_destroy(sampler);                                                               \
+    } while (0)
+    TAKEN(temperature, -1e6f);
+    TAKEN(temperature, 1e6f);
+    TAKEN(top_p, -0.0f);
+    TAKEN(repeat_penalty, 0.01f); /* the nearest float is below 0.01 */
+    TAKEN(repeat_penalty, 100.0f);
+#undef TAKEN
+}
+
 LK_TEST(parameters_are_checked) {
     static const lk_logit_bias bad_token = {100, 1.0f};
     static const lk_logit_bias negative_token = {-1, 1.0f};
@@ -520,4 +537,5 @@ LK_TEST_MAIN(LK_RUN(known_distributions), LK_RUN(limits_keep_one), LK_RUN(indepe
              LK_RUN(ties_go_to_the_lowest_id), LK_RUN(partial_selection_equals_the_sort),
              LK_RUN(reproducible_by_position), LK_RUN(other_rounding_mode), LK_RUN(penalties),
              LK_RUN(history_of_the_last_tokens), LK_RUN(biases), LK_RUN(non_finite_logits),
-             LK_RUN(parameters_are_checked), LK_RUN(failing_allocations))
+             LK_RUN(ends_of_the_ranges_are_taken), LK_RUN(parameters_are_checked),
+             LK_RUN(failing_allocations))

@@ -7,7 +7,7 @@ static lk_status check(const lk_sampler_params *params, lk_error *err) {
         const char *name;
         double value, min, max;
     } ranges[] = {
-        {"repeat_penalty", (double)params->repeat_penalty, 0.01, 100.0},
+        {"repeat_penalty", (double)params->repeat_penalty, (double)0.01f, 100.0},
         {"presence_penalty", (double)params->presence_penalty, -100.0, 100.0},
         {"frequency_penalty", (double)params->frequency_penalty, -100.0, 100.0},
         {"penalty_last_n", params->penalty_last_n, -1, LK_MAX_PENALTY_TOKENS},
