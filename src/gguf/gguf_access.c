@@ -51,11 +51,11 @@ lk_status lk_gguf_meta(const lk_gguf *gguf, uint64_t i, const char **key, lk_ggu
 }
 
 lk_status lk_gguf_find(const lk_gguf *gguf, const char *key, lk_gguf_value *value, lk_error *err) {
-    const lk_gguf_entry *entry = lk_gguf_part_find(&gguf->parts[0], key);
+    const lk_gguf_entry *entry = key != NULL ? lk_gguf_part_find(&gguf->parts[0], key) : NULL;
     if (entry == NULL) {
         memset(value, 0, sizeof *value);
         return lk_fail(err, LK_E_NOT_FOUND, LK_AT_SUBJECT(key), "%s: there is no metadata key %s",
-                       gguf->parts[0].label, key);
+                       gguf->parts[0].label, key != NULL ? key : "NULL");
     }
     *value = entry->value;
     return LK_OK;
@@ -102,10 +102,11 @@ static const char *name_of(const void *ctx, uint32_t i) {
 lk_status lk_gguf_find_tensor(const lk_gguf *gguf, const char *name, lk_gguf_tensor *tensor,
                               lk_error *err) {
     uint32_t i;
-    if (!lk_gguf_search(gguf->by_name, gguf->n_tensors, name_of, gguf->tensors, name, &i)) {
+    if (name == NULL ||
+        !lk_gguf_search(gguf->by_name, gguf->n_tensors, name_of, gguf->tensors, name, &i)) {
         memset(tensor, 0, sizeof *tensor);
         return lk_fail(err, LK_E_NOT_FOUND, LK_AT_SUBJECT(name), "%s: there is no tensor %s",
-                       gguf->parts[0].label, name);
+                       gguf->parts[0].label, name != NULL ? name : "NULL");
     }
     *tensor = gguf->tensors[i].tensor;
     return LK_OK;

@@ -115,6 +115,9 @@ static void check_tensors(const lk_gguf *gguf, const bytes *b) {
     CHECK(t.n_bytes == 20 && t.n_dims == 1 && ((const uint8_t *)t.data)[19] == 0x11);
     CHECK_STATUS(LK_E_NOT_FOUND, lk_gguf_find_tensor(gguf, "bia", &t, &err));
     CHECK(t.name == NULL && strcmp(err.subject, "bia") == 0);
+    CHECK_STATUS(LK_E_NOT_FOUND, lk_gguf_find_tensor(gguf, NULL, &t, &err));
+    lk_gguf_value value;
+    CHECK_STATUS(LK_E_NOT_FOUND, lk_gguf_find(gguf, NULL, &value, &err));
     CHECK_STATUS(LK_E_ARG, lk_gguf_tensor_at(gguf, 2, &t, &err));
 }
 
