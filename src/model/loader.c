@@ -184,7 +184,8 @@ void lk_loader_text(lk_loader *loader, const char *key, char *text, size_t size)
     if (!read_key(loader, key, false, &value)) {
         return;
     }
-    if (value.type != LK_GGUF_STRING || value.n >= size) {
+    if (value.type != LK_GGUF_STRING || value.n >= size ||
+        memchr(value.str, '\0', (size_t)value.n) != NULL) {
         fail_type(loader, key, &value, "a short string");
         return;
     }

@@ -21,35 +21,35 @@ static lk_status check(const lk_rope_params *p, size_t n_rot, lk_error *err) {
     }
     if (!is_within(p->base, 1.0, big) || p->base == 1.0) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.freq_base"),
-                       "rotary base is %g; it has to be above 1", p->base);
+                       "rotary base is %g, expected above 1, below 1e30", p->base);
     }
     for (size_t i = 0; p->factors != NULL && i < n_rot / 2; i++) {
         if (!is_within((double)p->factors[i], 1e-30, big)) {
             return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope_freqs.weight"),
-                           "rotary frequency factor %zu is %g; it has to be positive", i,
+                           "rotary frequency factor %zu is %g, expected 1e-30 .. 1e30", i,
                            (double)p->factors[i]);
         }
     }
     if (p->scaling != LK_ROPE_SCALING_NONE && !is_within(p->factor, 1e-30, big)) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.factor"),
-                       "rotary scaling factor is %g; it has to be positive", p->factor);
+                       "rotary scaling factor is %g, expected 1e-30 .. 1e30", p->factor);
     }
     if (p->scaling != LK_ROPE_SCALING_YARN) {
         return LK_OK;
     }
     if (!is_within(p->original_context, 1.0, big)) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.original_context_length"),
-                       "original context of YaRN scaling is %g; it has to be positive",
+                       "original context of YaRN scaling is %g, expected 1 .. 1e30",
                        p->original_context);
     }
     if (!is_within(p->beta_fast, 1e-30, big) || !is_within(p->beta_slow, 1e-30, big)) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.yarn_beta_fast"),
-                       "YaRN betas are %g and %g; they have to be positive", p->beta_fast,
+                       "YaRN betas are %g and %g, expected 1e-30 .. 1e30", p->beta_fast,
                        p->beta_slow);
     }
     if (!is_within(p->attn_factor, 1e-30, big)) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.attn_factor"),
-                       "YaRN magnitude factor is %g; it has to be positive", p->attn_factor);
+                       "YaRN magnitude factor is %g, expected 1e-30 .. 1e30", p->attn_factor);
     }
     return LK_OK;
 }

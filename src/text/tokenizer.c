@@ -32,7 +32,7 @@ static lk_status check_id(const lk_tokenizer *t, const char *key, int64_t id, in
                           lk_error *err) {
     if (id < -1 || id >= (int64_t)t->vocab.n_tokens) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT(key),
-                       "the id is %lld, expected 0 to %lu: the vocabulary has %lu tokens",
+                       "%s is %lld, expected 0 to %lu: the vocabulary has %lu tokens", key,
                        (long long)id, (unsigned long)t->vocab.n_tokens - 1,
                        (unsigned long)t->vocab.n_tokens);
     }

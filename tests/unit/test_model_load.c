@@ -13,8 +13,9 @@ typedef enum change_kind {
     SET_INT,
     SET_FLOAT,
     SET_TEXT,
-    SET_EQUAL_ARRAY, /* value, value */
-    SET_MIXED_ARRAY, /* value, value + 1 */
+    SET_TEXT_AND_NUL, /* the zero that ends it belongs to it */
+    SET_EQUAL_ARRAY,  /* value, value */
+    SET_MIXED_ARRAY,  /* value, value + 1 */
     DROP_TENSOR,
     RENAME_TENSOR,
     STORE_F16,
@@ -46,6 +47,9 @@ static void set_key(lk_gguf_writer *w, const change *c) {
         break;
     case SET_TEXT:
         REQUIRE_OK(lk_gguf_writer_string(w, c->name, c->text, strlen(c->text), &err), err);
+        break;
+    case SET_TEXT_AND_NUL:
+        REQUIRE_OK(lk_gguf_writer_string(w, c->name, c->text, strlen(c->text) + 1, &err), err);
         break;
     case SET_EQUAL_ARRAY:
     case SET_MIXED_ARRAY:
@@ -274,6 +278,18 @@ static const damage damages[] = {
      {SET_FLOAT, "llama.rope.scaling.factor", 0, ""},
      LK_E_FORMAT,
      {"scaling.factor", "", ""}},
+    {LLAMA,
+     {SET_FLOAT, "llama.rope.freq_base", 3e38, ""},
+     LK_E_FORMAT,
+     {"rotary base is 3e+38", "below 1e30", ""}},
+    {LLAMA,
+     {SET_TEXT_AND_NUL, "llama.rope.scaling.type", 0, "linear"},
+     LK_E_FORMAT,
+     {"llama.rope.scaling.type", "expected a short string", ""}},
+    {LLAMA,
+     {SET_INT, "tokenizer.ggml.eos_token_id", 128, ""},
+     LK_E_FORMAT,
+     {"tokenizer.ggml.eos_token_id is 128, expected 0 to 127", "", ""}},
     {LLAMA,
      {SET_FLOAT, "llama.attn_logit_softcapping", 30, ""},
      LK_E_UNSUPPORTED,
