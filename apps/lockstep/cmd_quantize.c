@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ static const char help[] =
     "  -t, --threads N  threads (default: one per processor); never changes the output\n"
     "  --json           the report as JSON, with every tensor\n\n"
     "Norms, biases and routers stay F32. A matrix whose rows do not divide into the blocks of its\n"
-    "format gets another one, and the report says so. OUT appears only when all went well.\n\n"
+    "format gets another one, and the report says so. OUT appears only when all went well\n"
+    "and is not IN itself.\n\n"
     "example: lockstep quantize model-f16.gguf model-q4_k_m.gguf Q4_K_M\n";
 
 /* The tensors of one format, or of one format instead of another. */
@@ -40,6 +42,18 @@ typedef struct report {
     json_t *tensors; /* NULL unless --json */
     bool is_out_of_memory;
 } report;
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    is_interrupted = 1;
+}
+
+/* Ctrl-C cancels the call, which removes what it has begun to write. */
+static int on_progress(void *ctx, const char *phase, uint64_t done, uint64_t total) {
+    return !is_interrupted && lk_progress_bar_draw(ctx, phase, done, total);
+}
 
 static double relative_error(double square_error, double square_sum) {
     return square_sum > 0.0 ? sqrt(square_error / square_sum) : 0.0;
@@ -151,17 +165,19 @@ int lk_command_quantize(int argc, char **argv) {
     lk_progress_bar bar;
     lk_progress_bar_init(&bar);
     params.n_threads = (uint32_t)n_threads;
-    params.progress = lk_progress_bar_draw;
+    params.progress = on_progress;
     params.progress_ctx = &bar;
     params.on_tensor = on_tensor;
     params.on_tensor_ctx = &r;
     lk_error err;
     const double start = lk_console_seconds();
+    lk_console_catch_interrupt(on_interrupt);
     const lk_status status = lk_quantize(in_path, out_path, &params, &err);
     const double seconds = lk_console_seconds() - start;
     lk_progress_bar_clear(&bar);
     if (status != LK_OK) {
-        exit_status = lk_console_failed("quantize", &err);
+        (void)lk_console_failed("quantize", &err);
+        exit_status = status == LK_E_CANCELLED ? 130 : 1;
     } else if (is_json) {
         exit_status = print_json(&r, lk_quantize_type_name(params.type), seconds);
     } else {

@@ -2,6 +2,7 @@
 #include "console.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,19 @@ int lk_console_finish(const char *command, int exit_status) {
                                 errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     }
     return exit_status;
+}
+
+void lk_console_catch_interrupt(void (*handler)(int signal_number)) {
+    struct sigaction action;
+    struct sigaction inherited;
+    if (sigaction(SIGINT, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN) {
+        return;
+    }
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = (int)SA_RESETHAND;
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
 }
 
 void lk_progress_bar_init(lk_progress_bar *bar) {

@@ -7,8 +7,8 @@
  * (Q4_K: Q5_0, Q5_K: Q5_1, Q6_K: Q8_0; else F16), and the report of the tensor says so.
  *
  * The output appears only when all went well: it is written beside its place, read back, synced and
- * renamed. Its bytes depend on the input and the type alone, not on threads. Memory is bounded,
- * however large a tensor is.
+ * renamed. It must not be the input. Its bytes depend on the input and the type alone, not on
+ * threads. Memory is bounded, however large a tensor is.
  */
 #ifndef LK_QUANTIZE_H
 #define LK_QUANTIZE_H
@@ -69,8 +69,8 @@ typedef struct lk_quantize_params {
 /* Reads in_path (a split file: its first part) and writes out_path. LK_E_UNSUPPORTED when a tensor
  * is quantised already (rounding twice would lose more than the type says) or of another type;
  * LK_E_NONFINITE when a weight is infinite or NaN, or too large for the format that it would get;
- * LK_E_ARG, LK_E_FORMAT, LK_E_IO, LK_E_NOMEM, LK_E_CANCELLED. Any number of calls may run at the
- * same time. */
+ * LK_E_ARG (also where out_path leads to the file of in_path), LK_E_FORMAT, LK_E_IO, LK_E_NOMEM,
+ * LK_E_LIMIT, LK_E_CANCELLED. Any number of calls may run at the same time. */
 LK_API lk_status lk_quantize(const char *in_path, const char *out_path,
                              const lk_quantize_params *params, lk_error *err);
 

@@ -39,6 +39,13 @@ lk_status lk_filemap_open(const char *path, lk_filemap *out, lk_error *err) {
     return status;
 }
 
+bool lk_filemap_is_same(const char *path, const char *other) {
+    struct stat a;
+    struct stat b;
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 void lk_filemap_close(lk_filemap *map) {
     if (map->data != NULL) {
         void *data;

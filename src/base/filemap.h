@@ -2,6 +2,8 @@
 #ifndef LK_BASE_FILEMAP_H
 #define LK_BASE_FILEMAP_H
 
+#include <stdbool.h>
+
 #include "lk/base.h"
 
 typedef struct lk_filemap {
@@ -11,6 +13,8 @@ typedef struct lk_filemap {
 
 /* Only regular files. LK_E_IO with the system's reason on failure, *out zeroed then. */
 lk_status lk_filemap_open(const char *path, lk_filemap *out, lk_error *err);
+/* Whether both paths lead to one file (links followed); false when one of them leads to none. */
+bool lk_filemap_is_same(const char *path, const char *other);
 void lk_filemap_close(lk_filemap *map); /* zeroes *map; accepts a zeroed one */
 
 #endif

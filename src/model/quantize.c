@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/filemap.h"
 #include "base/fpenv.h"
 #include "base/params.h"
 #include "base/pool.h"
@@ -236,6 +237,12 @@ static lk_status acquire(work *w, const char *in_path, const char *out_path, lk_
     lk_status status = lk_gguf_open(in_path, w->allocator, &w->gguf, err);
     if (status != LK_OK) {
         return status;
+    }
+    if (lk_filemap_is_same(in_path, out_path)) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(out_path),
+                       "%.128s is the input: it would be lost, and what it holds cannot be made "
+                       "from the output again",
+                       out_path);
     }
     if (!lk_quantize_mix_init(&w->mix, w->gguf, w->params->type)) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("type"), "%u is no type to quantise to",

@@ -40,6 +40,31 @@ has out '"type": "Q4_K_M"'
 has out '"wanted": "Q4_K"'
 has out '"relative_error": 0.0'
 
+# The input is not overwritten, under whatever name.
+cp "$model" own.gguf
+ln -s own.gguf link.gguf
+run 1 own.gguf own.gguf Q8_0
+has err 'own.gguf is the input'
+run 1 own.gguf ./link.gguf Q8_0
+has err 'link.gguf is the input'
+cmp -s "$model" own.gguf || fail "the input was changed"
+rm -f own.gguf link.gguf
+
+# Ctrl-C leaves nothing behind, whenever it comes.
+stories=$LK_DATA/llama2c/stories260K.f32.gguf
+if command -v timeout >/dev/null; then
+    for seconds in 0.005 0.01 0.02 0.03 0.05 0.08; do
+        last="quantize with an interrupt after $seconds s"
+        timeout --preserve-status -s INT $seconds \
+            "$LK_TOOL" quantize "$stories" cut.gguf Q4_K_M -t 1 >out 2>err
+        status=$?
+        [ "$status" = 130 ] || [ "$status" = 0 ] || fail "$last: exit status $status: $(cat err)"
+        [ "$status" = 0 ] || [ ! -e cut.gguf ] || fail "$last: there is an output"
+        rm -f cut.gguf
+        [ -z "$(ls | grep tmp)" ] || fail "$last left $(ls)"
+    done
+fi
+
 run 1 q8.gguf again.gguf Q4_0
 has err "is Q8_0 already"
 run 1 no_such_file.gguf x.gguf Q8_0
