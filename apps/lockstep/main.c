@@ -17,6 +17,11 @@ static const command commands[] = {
     {NULL, NULL, NULL},
 };
 
+/* A full disk or a closed pipe is a failure here too. */
+static int finish(void) {
+    return fflush(stdout) != 0 || ferror(stdout);
+}
+
 static int print_help(FILE *out) {
     (void)fprintf(out, "lockstep - LLM inference with bit-exact isolation of sequences\n\n"
                        "usage: lockstep COMMAND [ARGUMENTS]\n\n");
@@ -26,7 +31,7 @@ static int print_help(FILE *out) {
     (void)fprintf(out, "\n  lockstep COMMAND --help   what a command takes\n"
                        "  lockstep --version        version, commit, build, numerics\n\n"
                        "example: lockstep run model.gguf -p \"Once upon a time\" -n 64\n");
-    return out == stdout ? 0 : 2;
+    return out == stdout ? finish() : 2;
 }
 
 int main(int argc, char **argv) {
@@ -40,7 +45,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "--version") == 0) {
         (void)printf("lockstep %s (commit %s, build %u, numerics %s)\n", lk_version(),
                      lk_version_commit(), lk_version_build(), lk_numerics_version());
-        return 0;
+        return finish();
     }
     for (const command *c = commands; c->name != NULL; c++) {
         if (strcmp(argv[1], c->name) == 0) {

@@ -63,6 +63,7 @@ typedef struct run {
     size_t n_prompt_text;
     int32_t *prompt;
     size_t n_prompt;
+    size_t n_prompt_done; /* computed; fewer after Ctrl-C */
 
     int32_t *ids;           /* sampled */
     uint8_t (*digests)[16]; /* of the logits that they were sampled from; NULL unless wanted */

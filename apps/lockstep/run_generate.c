@@ -25,20 +25,6 @@ static void on_interrupt(int signal_number) {
     }
 }
 
-static void catch_interrupt(lk_context *context) {
-    struct sigaction action;
-    struct sigaction inherited;
-    if (sigaction(SIGINT, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN) {
-        return; /* a background job of a script: Ctrl-C is not meant for it */
-    }
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_interrupt;
-    action.sa_flags = (int)SA_RESETHAND; /* the second one has its usual effect */
-    (void)sigemptyset(&action.sa_mask);
-    interrupted_context = context;
-    (void)sigaction(SIGINT, &action, NULL);
-}
-
 /* ---- preparing ---- */
 
 /* ID=BIAS */
@@ -71,7 +57,8 @@ static lk_logit_bias *make_biases(const run *r, int32_t *n) {
     for (size_t i = 0; biases != NULL && i < o->logit_bias.n; i++) {
         if (!parse_bias(o->logit_bias.items[i], n_vocab, &biases[(*n)++])) {
             (void)lk_console_error("run",
-                                   "--logit-bias needs ID=NUMBER with an id from 0 to %d, not '%s'",
+                                   "--logit-bias needs ID=NUMBER with an id from 0 to %d and a "
+                                   "number from -1e30 to 1e30 or -inf, not '%s'",
                                    n_vocab - 1, o->logit_bias.items[i]);
             free(biases);
             return NULL;
@@ -217,6 +204,7 @@ static bool decode_prompt(run *r) {
             lk_progress_bar_clear(&bar);
             return lk_console_failed("run", &err) == 0;
         }
+        r->n_prompt_done = i;
         if (r->n_prompt > PIECE) {
             (void)lk_progress_bar_draw(&bar, "prompt", i, r->n_prompt);
         }
@@ -323,6 +311,9 @@ static bool generate(run *r, size_t *n_done) {
         if (!sample_token(r, i_row, pos, n_done)) {
             return false;
         }
+        if (ferror(stdout)) {
+            return false; /* nobody reads on; the end of the command says why */
+        }
         if (is_over(r, pos + 1)) {
             return true;
         }
@@ -340,7 +331,8 @@ static bool generate(run *r, size_t *n_done) {
 
 bool run_generate(run *r) {
     size_t n_done = 0;
-    catch_interrupt(r->context);
+    interrupted_context = r->context;
+    lk_console_catch_interrupt(on_interrupt);
     if (r->options->echo && !r->options->json && !wants_table(r->options)) {
         print_text(r->prompt_text, r->n_prompt_text, isatty(STDOUT_FILENO) == 1);
     }

@@ -24,7 +24,7 @@ static size_t n_decoded(const run *r) {
 static void print_speeds(const run *r) {
     (void)fprintf(stderr,
                   "\nprompt %zu tokens, %.1f t/s; generated %zu tokens, %.1f t/s; stop: %s\n",
-                  r->n_prompt, speed(r->n_prompt, r->prompt_seconds), r->n_ids,
+                  r->n_prompt_done, speed(r->n_prompt_done, r->prompt_seconds), r->n_ids,
                   speed(n_decoded(r), r->generate_seconds), stop_names[r->stop]);
     if (r->options->temperature > 0.0) {
         (void)fprintf(stderr, "seed %" PRIu64 "%s\n", r->seed,
@@ -60,7 +60,7 @@ static json_t *object_of(const run *r) {
                   (json_int_t)r->n_ids, "context_positions", (json_int_t)r->n_ctx);
     json_t *speeds = json_pack(
         "{s:f, s:f, s:f, s:f}", "prompt_seconds", r->prompt_seconds, "prompt_tokens_per_second",
-        speed(r->n_prompt, r->prompt_seconds), "generate_seconds", r->generate_seconds,
+        speed(r->n_prompt_done, r->prompt_seconds), "generate_seconds", r->generate_seconds,
         "generated_tokens_per_second", speed(n_decoded(r), r->generate_seconds));
     json_t *object =
         json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:s, s:s, s:o, s:o}", "model", o->model, "text",

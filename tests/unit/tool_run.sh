@@ -66,7 +66,8 @@ says "cannot open no-such-prompt"
 run 1 "$model" -p ""
 says "the prompt is empty"
 run 1 "$model" -p a --logit-bias 5000=1
-says "--logit-bias needs ID=NUMBER with an id from 0 to 4095, not '5000=1'"
+says "--logit-bias needs ID=NUMBER with an id from 0 to 4095 and a number from -1e30 to 1e30"
+run 0 "$model" -p a -n 1 --repeat-penalty 0.01
 run 0 --help
 has "usage: lockstep run MODEL"
 [ "$(wc -l <out)" -le 30 ] || fail "the help has $(wc -l <out) lines"
@@ -188,5 +189,13 @@ if [ -w /dev/full ]; then
     "$LK_TOOL" run "$model" -p "$prompt" -n 2 >/dev/full 2>err
     [ $? = 1 ] || fail "a full disk was not noticed"
     says "cannot write to standard output"
+    # ... at once, not when all has been generated.
+    "$LK_TOOL" run "$model" -p "$prompt" -n -1 --ignore-eos >/dev/full 2>err
+    [ $? = 1 ] || fail "a full disk was not noticed"
+    ! grep "stop: context" err || fail "generation went on into a full disk"
+    for argument in --help --version; do
+        "$LK_TOOL" $argument >/dev/full 2>err
+        [ $? = 1 ] || fail "$argument does not notice a full disk"
+    done
 fi
 exit $failed
