@@ -4,6 +4,7 @@
 #include "base/params.h"
 #include "engine/sampler.h"
 
+/* The size of the pointer is meant. NOLINTNEXTLINE(bugprone-sizeof-expression) */
 LK_NO_TAIL_PADDING(lk_sampler_params, logit_bias);
 
 lk_status lk_sampler_create(const lk_sampler_params *params, int32_t n_vocab, lk_sampler **out,
