@@ -158,11 +158,13 @@ static lk_status decode_and_cancel(run *r, lk_error *err) {
     pthread_t thread;
     if (c.delay_ns == 0 || pthread_create(&thread, NULL, cancel_soon, &c) != 0) {
         lk_context_cancel(r->context);
+        r->cancel_is_late = 0;
         return lk_context_decode(r->context, r->rows, r->n_rows, NULL, err);
     }
     const lk_status status = lk_context_decode(r->context, r->rows, r->n_rows, NULL, err);
     (void)pthread_join(thread, NULL);
-    r->cancel_is_late = status != LK_E_CANCELLED;
+    /* Not seen by this decode, or a late one was seen in its place. */
+    r->cancel_is_late = status != LK_E_CANCELLED || r->cancel_is_late;
     return status;
 }
 
