@@ -217,6 +217,7 @@ void ck_bench_attention(ck_run *run) {
         point_outputs(&t.a, ck_place_f32(CK_OUT0, n_queries * 128, 0));
         const double bytes = (double)MAX_CHUNKS * (double)(lk_kv_block_bytes(k_format, 128) +
                                                            lk_kv_block_bytes(v_format, 128));
-        ck_bench(run, name, time_attention, &t, bytes, 4.0 * 128 * MAX_KEYS * (double)n_queries);
+        const double n_keys = (double)MAX_KEYS;
+        ck_bench(run, name, time_attention, &t, bytes, 4.0 * 128 * n_keys * (double)n_queries);
     }
 }

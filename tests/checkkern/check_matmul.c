@@ -304,8 +304,9 @@ static void bench_product(ck_run *run, product *p, const char *name) {
         if (!ck_wanted(run, line)) {
             continue;
         }
-        const double bytes = (double)p->row_bytes * BENCH_OUT;
-        const double ops = 2.0 * BENCH_OUT * BENCH_COLUMNS * (double)counts[i];
+        const double n_weights = (double)BENCH_OUT * (double)BENCH_COLUMNS;
+        const double bytes = (double)p->row_bytes * (double)BENCH_OUT;
+        const double ops = 2.0 * n_weights * (double)counts[i];
         p->y = ck_place_f32(CK_OUT0, BENCH_OUT * counts[i], 0);
         if (p->quant != NULL) {
             p->rows = make_rows(run, BENCH_COLUMNS, p->format->act_group, counts[i], A_QUANTISED);
