@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,16 +42,9 @@ typedef struct report {
     bool is_out_of_memory;
 } report;
 
-static volatile sig_atomic_t is_interrupted;
-
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    is_interrupted = 1;
-}
-
-/* Ctrl-C cancels the call, which removes what it has begun to write. */
+/* A signal cancels the call, which removes what it has begun to write. */
 static int on_progress(void *ctx, const char *phase, uint64_t done, uint64_t total) {
-    return !is_interrupted && lk_progress_bar_draw(ctx, phase, done, total);
+    return lk_console_interrupt_status() == 0 && lk_progress_bar_draw(ctx, phase, done, total);
 }
 
 static double relative_error(double square_error, double square_sum) {
@@ -171,13 +163,13 @@ int lk_command_quantize(int argc, char **argv) {
     params.on_tensor_ctx = &r;
     lk_error err;
     const double start = lk_console_seconds();
-    lk_console_catch_interrupt(on_interrupt);
+    lk_console_catch_interrupt(NULL);
     const lk_status status = lk_quantize(in_path, out_path, &params, &err);
     const double seconds = lk_console_seconds() - start;
     lk_progress_bar_clear(&bar);
     if (status != LK_OK) {
         (void)lk_console_failed("quantize", &err);
-        exit_status = status == LK_E_CANCELLED ? 130 : 1;
+        exit_status = status == LK_E_CANCELLED ? lk_console_interrupt_status() : 1;
     } else if (is_json) {
         exit_status = print_json(&r, lk_quantize_type_name(params.type), seconds);
     } else {

@@ -1,5 +1,5 @@
 /* cmd_run.c - `lockstep run`: opens the model, runs the parts in order, cleans up. Exit status 130
- * after Ctrl-C, as shells expect. */
+ * after Ctrl-C, 143 after SIGTERM, as shells expect. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ int lk_command_run(int argc, char **argv) {
     };
     const bool ok = open_all(&r) && run_read_prompt(&r) && run_prepare(&r) && run_generate(&r) &&
                     run_report(&r);
-    exit_status = !ok ? 1 : (r.stop == RUN_STOP_CANCELLED ? 130 : 0);
+    exit_status = !ok ? 1 : (r.stop == RUN_STOP_CANCELLED ? lk_console_interrupt_status() : 0);
     close_all(&r);
     return lk_console_finish("run", exit_status);
 }

@@ -35,17 +35,52 @@ int lk_console_finish(const char *command, int exit_status) {
     return exit_status;
 }
 
-void lk_console_catch_interrupt(void (*handler)(int signal_number)) {
-    struct sigaction action;
-    struct sigaction inherited;
-    if (sigaction(SIGINT, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN) {
+/* A tool that stops another often sends its signal twice, to the process and to its group; that is
+ * one wish. */
+enum { ONE_WISH_MS = 250 };
+
+static void (*interrupt_handler)(void);
+static struct timespec interrupt_time;
+static volatile sig_atomic_t interrupt_signal;
+
+static void on_signal(int signal_number) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    if (interrupt_signal == 0) {
+        interrupt_signal = signal_number;
+        interrupt_time = now;
+        if (interrupt_handler != NULL) {
+            interrupt_handler();
+        }
         return;
     }
+    const int64_t ms = (int64_t)(now.tv_sec - interrupt_time.tv_sec) * 1000 +
+                       (now.tv_nsec - interrupt_time.tv_nsec) / 1000000;
+    if (ms >= ONE_WISH_MS) {
+        (void)signal(signal_number, SIG_DFL);
+        (void)raise(signal_number);
+    }
+}
+
+void lk_console_catch_interrupt(void (*handler)(void)) {
+    const int signals[] = {SIGINT, SIGTERM};
+    interrupt_handler = handler;
+    struct sigaction action;
     memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    action.sa_flags = (int)SA_RESETHAND;
+    action.sa_handler = on_signal;
     (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaddset(&action.sa_mask, SIGINT);
+    (void)sigaddset(&action.sa_mask, SIGTERM);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction inherited;
+        if (sigaction(signals[i], NULL, &inherited) != 0 || inherited.sa_handler != SIG_IGN) {
+            (void)sigaction(signals[i], &action, NULL);
+        }
+    }
+}
+
+int lk_console_interrupt_status(void) {
+    return interrupt_signal == 0 ? 0 : 128 + (int)interrupt_signal;
 }
 
 void lk_progress_bar_init(lk_progress_bar *bar) {

@@ -18,10 +18,12 @@ int lk_console_error(const char *command, const char *format, ...)
  * exit_status, or 1. */
 int lk_console_finish(const char *command, int exit_status);
 
-/* Has the first Ctrl-C call `handler`, which must keep to what is safe in a signal handler; a
- * second one ends the process. Does nothing where Ctrl-C is ignored: a background job of a script.
- */
-void lk_console_catch_interrupt(void (*handler)(int signal_number));
+/* Has the first SIGINT (Ctrl-C) or SIGTERM call `handler`, which must keep to what is safe in a
+ * signal handler; NULL: the signal is only noted. A second one ends the process. A signal that is
+ * ignored (a background job of a script) stays so. */
+void lk_console_catch_interrupt(void (*handler)(void));
+/* The exit status that shells expect after such a signal, 0 when none came. */
+int lk_console_interrupt_status(void);
 
 /* An lk_progress_fn that draws a bar on standard error when that is a terminal; else it does
  * nothing. ctx: an lk_progress_bar. Call lk_progress_bar_clear before other output. */

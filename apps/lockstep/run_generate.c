@@ -2,7 +2,6 @@
  * first Ctrl-C ends the run cleanly, a second one ends the process. */
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +13,9 @@
 
 /* ---- Ctrl-C ---- */
 
-static volatile sig_atomic_t is_interrupted;
 static lk_context *volatile interrupted_context;
 
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
-    is_interrupted = 1;
+static void on_interrupt(void) {
     if (interrupted_context != NULL) {
         lk_context_cancel(interrupted_context);
     }
@@ -291,7 +287,7 @@ static bool is_over(run *r, int64_t next_pos) {
         r->stop = RUN_STOP_END;
     } else if (r->stream.is_stopped) {
         r->stop = RUN_STOP_TEXT;
-    } else if (is_interrupted) {
+    } else if (lk_console_interrupt_status() != 0) {
         r->stop = RUN_STOP_CANCELLED;
     } else if (o->n_predict >= 0 && (int64_t)r->n_ids >= o->n_predict) {
         r->stop = RUN_STOP_LENGTH;
