@@ -53,14 +53,16 @@ rm -f own.gguf link.gguf
 # Ctrl-C leaves nothing behind, whenever it comes.
 stories=$LK_DATA/llama2c/stories260K.f32.gguf
 if command -v timeout >/dev/null; then
-    for try in "INT 130 0.005" "INT 130 0.01" "INT 130 0.02" "TERM 143 0.03" "INT 130 0.05" "TERM 143 0.08"; do
+    for try in "INT 130 0.005" "INT 130 0.01" "INT 130 0.02" \
+        "TERM 143 0.03" "INT 130 0.05" "TERM 143 0.08"; do
         set -- $try
         signal=$1 expected=$2 seconds=$3
         last="quantize with SIG$signal after $seconds s"
         timeout --preserve-status -s $signal $seconds \
             "$LK_TOOL" quantize "$stories" cut.gguf Q4_K_M -t 1 >out 2>err
         status=$?
-        [ "$status" = $expected ] || [ "$status" = 0 ] || fail "$last: exit status $status: $(cat err)"
+        [ "$status" = $expected ] || [ "$status" = 0 ] ||
+            fail "$last: exit status $status: $(cat err)"
         [ "$status" = 0 ] || [ ! -e cut.gguf ] || fail "$last: there is an output"
         rm -f cut.gguf
         [ -z "$(ls | grep tmp)" ] || fail "$last left $(ls)"
