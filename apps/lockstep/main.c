@@ -17,6 +17,15 @@ static const command commands[] = {
     {NULL, NULL, NULL},
 };
 
+/* A command whose identifier is make_random is called make-random. */
+static void get_name(const command *c, char name[32]) {
+    size_t n = 0;
+    for (; c->name[n] != '\0' && n < 31; n++) {
+        name[n] = c->name[n] == '_' ? '-' : c->name[n];
+    }
+    name[n] = '\0';
+}
+
 /* A full disk or a closed pipe is a failure here too. */
 static int finish(void) {
     return fflush(stdout) != 0 || ferror(stdout);
@@ -26,7 +35,9 @@ static int print_help(FILE *out) {
     (void)fprintf(out, "lockstep - LLM inference with bit-exact isolation of sequences\n\n"
                        "usage: lockstep COMMAND [ARGUMENTS]\n\n");
     for (const command *c = commands; c->name != NULL; c++) {
-        (void)fprintf(out, "  %-12s %s\n", c->name, c->summary);
+        char name[32];
+        get_name(c, name);
+        (void)fprintf(out, "  %-12s %s\n", name, c->summary);
     }
     (void)fprintf(out, "\n  lockstep COMMAND --help   what a command takes\n"
                        "  lockstep --version        version, commit, build, numerics\n\n"
@@ -48,7 +59,9 @@ int main(int argc, char **argv) {
         return finish();
     }
     for (const command *c = commands; c->name != NULL; c++) {
-        if (strcmp(argv[1], c->name) == 0) {
+        char name[32];
+        get_name(c, name);
+        if (strcmp(argv[1], name) == 0) {
             return c->run(argc - 1, argv + 1);
         }
     }

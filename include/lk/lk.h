@@ -7,6 +7,7 @@
 #include "lk/gguf.h"
 #include "lk/model.h"
 #include "lk/quantize.h"
+#include "lk/random_model.h"
 #include "lk/sampler.h"
 #include "lk/tokenizer.h"
 

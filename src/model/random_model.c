@@ -1,0 +1,401 @@
+/* random_model.c - lk_random_model_write: the tensors of a shape of shapes.def, filled with random
+ * blocks (quant/random_blocks.h) on the pool and streamed to the writer.
+ * Invariant: a tensor's bytes depend on its number, its format and the seed, never on threads. */
+#include "lk/random_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/fpenv.h"
+#include "base/params.h"
+#include "base/pool.h"
+#include "gguf/gguf_writer.h"
+#include "lk/quantize.h"
+#include "model/quantize_mix.h"
+#include "model/random_vocab.h"
+#include "ops/math.h"
+#include "quant/random_blocks.h"
+
+LK_NO_TAIL_PADDING(lk_random_model_params, progress_ctx);
+
+typedef struct shape {
+    const char *name;
+    const char *arch;
+    uint32_t n_layers, n_embd, n_ff, n_heads, n_kv_heads, head_dim;
+    bool is_tied;
+    uint32_t n_ctx;
+    double rope_base;
+    double rope_factor;
+    double norm_eps;
+    uint32_t n_vocab, n_ordinary;
+    const char *pre;
+} shape;
+
+static const shape shapes[] = {
+#define LK_SHAPE(...) {__VA_ARGS__},
+#include "model/shapes.def"
+#undef LK_SHAPE
+};
+enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
+
+typedef enum content { CONTENT_MATRIX, CONTENT_NORM, CONTENT_ROPE_FACTORS } content;
+
+typedef struct tensor {
+    char name[48];
+    content content;
+    uint32_t n_dims;
+    uint64_t ne[4];
+    float deviation;
+    const lk_format *format;
+} tensor;
+
+/* A piece is what one task fills, a batch what is written at once. */
+enum { PIECE_ELEMS = 32768, BATCH_PIECES = 128, BATCH_ELEMS = PIECE_ELEMS * BATCH_PIECES };
+enum { MAX_LAYER_TENSORS = 11, MAX_OTHER_TENSORS = 4 };
+
+typedef struct work {
+    const lk_random_model_params *params;
+    const lk_allocator *allocator;
+    const shape *shape;
+    uint32_t n_layers;
+    lk_quantize_mix mix;
+    const lk_format *format; /* of all matrices; NULL: by the mix */
+    lk_gguf_writer *writer;
+    lk_pool *pool;
+    tensor *tensors;
+    uint32_t n_tensors;
+    uint8_t *out; /* BATCH_ELEMS in the widest format, F32 */
+    uint64_t n_bytes_all;
+    uint64_t n_bytes_done;
+    /* the batch in hand */
+    lk_random_blocks blocks;
+    uint64_t first_block;
+    uint64_t n_blocks;
+} work;
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool is_same_name(const char *a, const char *b) {
+    while (*a != '\0' && lower(*a) == lower(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+const char *lk_random_model_shape_at(uint32_t i) {
+    return i < N_SHAPES ? shapes[i].name : NULL;
+}
+
+/* Adds "blk.<layer>.<name>.weight", or "<name>.weight" for layer -1. n_out 0: a vector. */
+static void add(work *w, int32_t layer, const char *name, content c, uint32_t n_in, uint32_t n_out,
+                double gain) {
+    tensor *t = &w->tensors[w->n_tensors++];
+    *t = (tensor){.content = c, .n_dims = n_out == 0 ? 1 : 2, .ne = {n_in, n_out, 1, 1}};
+    t->ne[1] = n_out == 0 ? 1 : n_out;
+    /* By 1/sqrt(n_in), inputs of mean square 1 give outputs of mean square gain^2. */
+    t->deviation = c == CONTENT_MATRIX ? (float)(gain / sqrt((double)n_in)) : 0.125f;
+    if (layer < 0) {
+        (void)snprintf(t->name, sizeof t->name, "%s.weight", name);
+    } else {
+        (void)snprintf(t->name, sizeof t->name, "blk.%d.%s.weight", (int)layer, name);
+    }
+}
+
+static void list_tensors(work *w) {
+    const shape *s = w->shape;
+    const uint32_t n_q = s->n_heads * s->head_dim;
+    const uint32_t n_kv = s->n_kv_heads * s->head_dim;
+    /* The output's gain: logits that spread like those of a model that knows something. */
+    add(w, -1, "token_embd", CONTENT_MATRIX, s->n_embd, s->n_vocab, 3.0);
+    if (s->rope_factor != 0.0) {
+        add(w, -1, "rope_freqs", CONTENT_ROPE_FACTORS, s->head_dim / 2, 0, 0.0);
+    }
+    for (uint32_t i = 0; i < w->n_layers; i++) {
+        const int32_t layer = (int32_t)i;
+        add(w, layer, "attn_norm", CONTENT_NORM, s->n_embd, 0, 0.0);
+        add(w, layer, "attn_q", CONTENT_MATRIX, s->n_embd, n_q, 1.0);
+        add(w, layer, "attn_k", CONTENT_MATRIX, s->n_embd, n_kv, 1.0);
+        add(w, layer, "attn_v", CONTENT_MATRIX, s->n_embd, n_kv, 1.0);
+        if (strcmp(s->arch, "qwen3") == 0) {
+            add(w, layer, "attn_q_norm", CONTENT_NORM, s->head_dim, 0, 0.0);
+            add(w, layer, "attn_k_norm", CONTENT_NORM, s->head_dim, 0, 0.0);
+        }
+        add(w, layer, "attn_output", CONTENT_MATRIX, n_q, s->n_embd, 1.0);
+        add(w, layer, "ffn_norm", CONTENT_NORM, s->n_embd, 0, 0.0);
+        add(w, layer, "ffn_gate", CONTENT_MATRIX, s->n_embd, s->n_ff, 1.0);
+        add(w, layer, "ffn_up", CONTENT_MATRIX, s->n_embd, s->n_ff, 1.0);
+        add(w, layer, "ffn_down", CONTENT_MATRIX, s->n_ff, s->n_embd, 1.0);
+    }
+    add(w, -1, "output_norm", CONTENT_NORM, s->n_embd, 0, 0.0);
+    if (!s->is_tied) {
+        add(w, -1, "output", CONTENT_MATRIX, s->n_embd, s->n_vocab, 3.0);
+    }
+}
+
+static uint64_t bytes_of(const lk_format *format, uint64_t n_elems) {
+    return n_elems / format->block_elems * format->block_bytes;
+}
+
+static lk_status declare_tensors(work *w, lk_error *err) {
+    lk_status status = LK_OK;
+    for (uint32_t i = 0; i < w->n_tensors && status == LK_OK; i++) {
+        tensor *t = &w->tensors[i];
+        const lk_gguf_tensor described = {
+            .name = t->name, .n_dims = t->n_dims, .ne = {t->ne[0], t->ne[1], 1, 1}};
+        uint32_t wanted = LK_FORMAT_F32;
+        uint32_t format = t->content == CONTENT_MATRIX && w->format != NULL
+                              ? w->format->type
+                              : lk_quantize_mix_format(&w->mix, &described, &wanted);
+        t->format = lk_format_find(t->content == CONTENT_MATRIX ? format : LK_FORMAT_F32);
+        if (t->ne[0] % t->format->block_elems != 0) {
+            return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("format"),
+                           "rows of %llu elements do not divide into blocks of %s",
+                           (unsigned long long)t->ne[0], t->format->name);
+        }
+        w->n_bytes_all += bytes_of(t->format, t->ne[0] * t->ne[1]);
+        status = lk_gguf_writer_tensor(w->writer, t->name, t->format->type, t->n_dims, t->ne, err);
+    }
+    return status;
+}
+
+static lk_status write_hparams(work *w, lk_error *err) {
+    const shape *s = w->shape;
+    const struct {
+        const char *name;
+        uint32_t value;
+    } sizes[] = {
+        {"context_length", s->n_ctx},          {"embedding_length", s->n_embd},
+        {"block_count", w->n_layers},          {"feed_forward_length", s->n_ff},
+        {"attention.head_count", s->n_heads},  {"attention.head_count_kv", s->n_kv_heads},
+        {"attention.key_length", s->head_dim}, {"attention.value_length", s->head_dim},
+        {"rope.dimension_count", s->head_dim}, {"vocab_size", s->n_vocab},
+    };
+    char key[96];
+    lk_status status = LK_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && status == LK_OK; i++) {
+        (void)snprintf(key, sizeof key, "%s.%s", s->arch, sizes[i].name);
+        status = lk_gguf_writer_int(w->writer, key, LK_GGUF_U32, sizes[i].value, err);
+    }
+    if (status == LK_OK) {
+        (void)snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", s->arch);
+        status = lk_gguf_writer_float(w->writer, key, LK_GGUF_F32, s->norm_eps, err);
+    }
+    if (status == LK_OK) {
+        (void)snprintf(key, sizeof key, "%s.rope.freq_base", s->arch);
+        status = lk_gguf_writer_float(w->writer, key, LK_GGUF_F32, s->rope_base, err);
+    }
+    return status;
+}
+
+static lk_status write_metadata(work *w, lk_error *err) {
+    const shape *s = w->shape;
+    char name[96];
+    (void)snprintf(name, sizeof name, "%s %s random weights", s->name,
+                   w->format != NULL ? w->format->name : lk_quantize_type_name(w->mix.type));
+    lk_status status =
+        lk_gguf_writer_string(w->writer, "general.architecture", s->arch, strlen(s->arch), err);
+    if (status == LK_OK) {
+        status = lk_gguf_writer_string(w->writer, "general.name", name, strlen(name), err);
+    }
+    if (status == LK_OK) {
+        status = lk_gguf_writer_int(w->writer, "general.quantization_version", LK_GGUF_U32, 2, err);
+    }
+    if (status == LK_OK && w->format == NULL) {
+        status = lk_gguf_writer_int(w->writer, "general.file_type", LK_GGUF_U32, w->mix.type, err);
+    }
+    if (status == LK_OK) {
+        status = write_hparams(w, err);
+    }
+    return status == LK_OK ? lk_random_vocab_write(w->writer, s->pre, s->n_ordinary, s->n_vocab,
+                                                   w->allocator, err)
+                           : status;
+}
+
+static void fill_piece(void *arg, uint32_t i_task, uint32_t i_thread) {
+    (void)i_thread;
+    const work *w = (const work *)arg;
+    const lk_format *format = w->blocks.format;
+    const uint64_t piece = PIECE_ELEMS / format->block_elems;
+    const uint64_t first = piece * i_task;
+    const uint64_t left = w->n_blocks - first;
+    lk_random_blocks_fill(&w->blocks, w->first_block + first, (size_t)(left < piece ? left : piece),
+                          w->out + (size_t)first * format->block_bytes);
+}
+
+/* Llama 3's factors of the rotary frequencies: long waves are stretched by the factor, short ones
+ * stay, those between are interpolated. */
+static void fill_rope_factors(const shape *s, uint32_t n, uint8_t *out) {
+    const double original = 8192.0;
+    const double low = 1.0;
+    const double high = 4.0;
+    for (uint32_t i = 0; i < n; i++) {
+        const double wave = 6.283185307179586 * lk_pow(s->rope_base, 2.0 * i / (double)s->head_dim);
+        double factor = 1.0;
+        if (wave > original / low) {
+            factor = s->rope_factor;
+        } else if (wave > original / high) {
+            const double smooth = (original / wave - low) / (high - low);
+            factor = 1.0 / ((1.0 - smooth) / s->rope_factor + smooth);
+        }
+        lk_store_u32(out + (size_t)i * 4, lk_f32_bits((float)factor));
+    }
+}
+
+static lk_status write_bytes(work *w, uint64_t n_bytes, lk_error *err) {
+    const lk_status status = lk_gguf_writer_data(w->writer, w->out, (size_t)n_bytes, err);
+    w->n_bytes_done += n_bytes;
+    if (status == LK_OK && w->params->progress != NULL &&
+        w->params->progress(w->params->progress_ctx, "random weights", w->n_bytes_done,
+                            w->n_bytes_all) == 0) {
+        return lk_fail(err, LK_E_CANCELLED, LK_NOWHERE, "writing random weights was cancelled");
+    }
+    return status;
+}
+
+static lk_status write_matrix(work *w, const tensor *t, lk_error *err) {
+    const uint64_t n_all = t->ne[0] * t->ne[1] / t->format->block_elems;
+    const uint64_t n_batch = BATCH_ELEMS / t->format->block_elems;
+    for (uint64_t first = 0; first < n_all; first += n_batch) {
+        w->first_block = first;
+        w->n_blocks = n_all - first < n_batch ? n_all - first : n_batch;
+        const uint64_t piece = PIECE_ELEMS / t->format->block_elems;
+        lk_pool_run(w->pool, fill_piece, w, (uint32_t)((w->n_blocks + piece - 1) / piece));
+        const lk_status status = write_bytes(w, w->n_blocks * t->format->block_bytes, err);
+        if (status != LK_OK) {
+            return status;
+        }
+    }
+    return LK_OK;
+}
+
+static lk_status write_tensor(work *w, uint32_t i, lk_error *err) {
+    const tensor *t = &w->tensors[i];
+    if (!lk_random_blocks_init(&w->blocks, t->format, w->params->seed, i, t->deviation)) {
+        return lk_fail(err, LK_E_UNSUPPORTED, LK_AT_SUBJECT("format"),
+                       "random blocks of %s cannot be made", t->format->name);
+    }
+    if (t->content == CONTENT_MATRIX) {
+        return write_matrix(w, t, err);
+    }
+    const uint32_t n = (uint32_t)t->ne[0];
+    if (t->content == CONTENT_ROPE_FACTORS) {
+        fill_rope_factors(w->shape, n, w->out);
+    } else {
+        lk_random_blocks_fill(&w->blocks, 0, n, w->out);
+        for (uint32_t k = 0; k < n; k++) {
+            uint8_t *at = w->out + (size_t)k * 4;
+            lk_store_u32(at, lk_f32_bits(1.0f + lk_f32_from_bits(lk_load_u32(at))));
+        }
+    }
+    return write_bytes(w, (uint64_t)n * 4, err);
+}
+
+static lk_status write_file(work *w, lk_error *err) {
+    lk_status status = write_metadata(w, err);
+    if (status == LK_OK) {
+        status = declare_tensors(w, err);
+    }
+    if (status == LK_OK) {
+        status = lk_gguf_writer_begin(w->writer, err);
+    }
+    for (uint32_t i = 0; status == LK_OK && i < w->n_tensors; i++) {
+        status = write_tensor(w, i, err);
+    }
+    return status == LK_OK ? lk_gguf_writer_finish(w->writer, err) : status;
+}
+
+/* A quantiser's type, else a tensor format. */
+static lk_status find_format(work *w, lk_error *err) {
+    const char *name = w->params->format;
+    if (lk_quantize_find_type(name, &w->mix.type)) {
+        return LK_OK;
+    }
+    w->mix.type = LK_QUANTIZE_F16; /* says which tensors are matrices */
+    for (size_t i = 0; i < lk_format_count(); i++) {
+        if (is_same_name(name, lk_format_at(i)->name)) {
+            w->format = lk_format_at(i);
+            return LK_OK;
+        }
+    }
+    return lk_fail(err, LK_E_NOT_FOUND, LK_AT_SUBJECT("format"),
+                   "\"%.64s\" is no tensor format and no type to quantise to", name);
+}
+
+static lk_status choose(work *w, lk_error *err) {
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        w->shape = is_same_name(w->params->shape, shapes[i].name) ? &shapes[i] : w->shape;
+    }
+    if (w->shape == NULL) {
+        return lk_fail(err, LK_E_NOT_FOUND, LK_AT_SUBJECT("shape"),
+                       "\"%.64s\" is no known model shape", w->params->shape);
+    }
+    if (w->params->n_layers > w->shape->n_layers) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("n_layers"), "n_layers is %u, %s has %u",
+                       w->params->n_layers, w->shape->name, w->shape->n_layers);
+    }
+    w->n_layers = w->params->n_layers != 0 ? w->params->n_layers : w->shape->n_layers;
+    w->mix.n_layers = (int32_t)w->n_layers;
+    w->mix.is_tied = w->shape->is_tied;
+    return find_format(w, err);
+}
+
+static size_t max_tensors(const work *w) {
+    return (size_t)w->n_layers * MAX_LAYER_TENSORS + MAX_OTHER_TENSORS;
+}
+
+static lk_status acquire(work *w, const char *path, lk_error *err) {
+    const size_t out_bytes = (size_t)BATCH_ELEMS * sizeof(float);
+    lk_status status = lk_pool_create(w->allocator, w->params->n_threads, &w->pool, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    w->tensors = (tensor *)lk_alloc_array(w->allocator, max_tensors(w), sizeof(tensor));
+    w->out = (uint8_t *)lk_alloc(w->allocator, out_bytes);
+    if (w->tensors == NULL || w->out == NULL) {
+        return lk_fail_nomem(err, "buffers for random weights", out_bytes);
+    }
+    list_tensors(w);
+    return lk_gguf_writer_create(path, w->allocator, &w->writer, err);
+}
+
+static void release(work *w) {
+    lk_gguf_writer_destroy(w->writer);
+    lk_free(w->allocator, w->out, (size_t)BATCH_ELEMS * sizeof(float));
+    lk_free_array(w->allocator, w->tensors, max_tensors(w), sizeof(tensor));
+    lk_pool_destroy(w->pool);
+}
+
+lk_status lk_random_model_write(const char *path, const lk_random_model_params *params,
+                                lk_error *err) {
+    if (path == NULL || params == NULL) {
+        return lk_fail(err, LK_E_ARG, LK_NOWHERE, "path and params must not be NULL");
+    }
+    if (params->struct_size != sizeof(lk_random_model_params)) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
+                       "struct_size is %zu, this library knows %zu", params->struct_size,
+                       sizeof(lk_random_model_params));
+    }
+    if (params->shape == NULL || params->format == NULL) {
+        return lk_fail(err, LK_E_ARG, LK_NOWHERE, "shape and format must not be NULL");
+    }
+    work w = {.params = params, .allocator = lk_allocator_or_default(params->allocator)};
+    lk_status status = choose(&w, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    const lk_fpenv env = lk_fpenv_enter();
+    status = acquire(&w, path, err);
+    if (status == LK_OK) {
+        status = write_file(&w, err);
+    }
+    release(&w);
+    lk_fpenv_leave(env);
+    return status;
+}
