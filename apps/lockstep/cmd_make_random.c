@@ -23,8 +23,7 @@ static const char help[] =
 
 static volatile sig_atomic_t is_interrupted;
 
-static void on_interrupt(int signal_number) {
-    (void)signal_number;
+static void on_interrupt(void) {
     is_interrupted = 1;
 }
 
