@@ -58,6 +58,30 @@ void lk_free_array(const lk_allocator *a, void *ptr, size_t count, size_t elem_s
     lk_free(a, ptr, count * elem_size);
 }
 
+bool lk_grow_array(const lk_allocator *a, void **array, size_t n_used, size_t *capacity,
+                   size_t wanted, size_t elem_size) {
+    if (wanted <= *capacity) {
+        return true;
+    }
+    size_t grown = 16;
+    if (*capacity > SIZE_MAX / 2) {
+        return false;
+    }
+    grown = 2 * *capacity > grown ? 2 * *capacity : grown;
+    grown = wanted > grown ? wanted : grown;
+    void *bigger = lk_alloc_array(a, grown, elem_size);
+    if (bigger == NULL) {
+        return false;
+    }
+    if (n_used != 0) {
+        memcpy(bigger, *array, n_used * elem_size);
+    }
+    lk_free_array(a, *array, *capacity, elem_size);
+    *array = bigger;
+    *capacity = grown;
+    return true;
+}
+
 char *lk_dup_string(const lk_allocator *a, const char *text, size_t n_bytes) {
     size_t size = 0;
     if (!lk_add_size(n_bytes, 1, &size)) {

@@ -27,6 +27,11 @@ void *lk_alloc_array_zero(const lk_allocator *a, size_t count, size_t elem_size)
 /* Accepts NULL. `size` is what was asked for. */
 void lk_free(const lk_allocator *a, void *ptr, size_t size);
 void lk_free_array(const lk_allocator *a, void *ptr, size_t count, size_t elem_size);
+/* Makes room for `wanted` elements in an array of which n_used are in use and *capacity allocated:
+ * at least doubles it, moves the used ones. False when memory is short; nothing has changed then.
+ */
+bool lk_grow_array(const lk_allocator *a, void **array, size_t n_used, size_t *capacity,
+                   size_t wanted, size_t elem_size);
 /* A zero-terminated copy; free with lk_free(a, s, strlen(s) + 1). */
 char *lk_dup_string(const lk_allocator *a, const char *text, size_t n_bytes);
 
