@@ -292,18 +292,31 @@ lk_value lk_graph_rope(lk_graph *graph, lk_value x, uint32_t n_heads, uint32_t h
     return add_node(graph, node, info.width, info.space);
 }
 
-lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v, uint32_t n_heads,
-                            uint32_t n_kv_heads, uint32_t head_dim, float scale) {
-    if (!usable(graph, q) || !usable(graph, k) || !usable(graph, v) ||
-        !check_heads(graph, "attention", info_of(graph, q)->width, n_heads, head_dim) ||
-        !check_heads(graph, "attention", info_of(graph, k)->width, n_kv_heads, head_dim) ||
-        !check_heads(graph, "attention", info_of(graph, v)->width, n_kv_heads, head_dim)) {
-        return -1;
+static bool check_attention(lk_graph *graph, const lk_attention *a) {
+    if (a->n_kv_heads == 0 || a->n_heads % a->n_kv_heads != 0) {
+        graph->status = lk_fail(&graph->error, LK_E_UNSUPPORTED, LK_AT_SUBJECT("attention"),
+                                "%u query heads over %u key heads, expected a multiple", a->n_heads,
+                                a->n_kv_heads);
+        return false;
     }
-    if (n_kv_heads == 0 || n_heads % n_kv_heads != 0) {
+    if (!(a->soft_cap >= 0.0f && a->soft_cap <= 1e30f)) {
         graph->status =
-            lk_fail(&graph->error, LK_E_UNSUPPORTED, LK_AT_SUBJECT("attention"),
-                    "%u query heads over %u key heads, expected a multiple", n_heads, n_kv_heads);
+            lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT("attention"),
+                    "the soft cap of the scores is %g, expected 0 .. 1e30", (double)a->soft_cap);
+        return false;
+    }
+    return a->sinks == NULL ||
+           (check_f32(graph, a->sinks) && check_shape(graph, a->sinks, 1, a->n_heads, 0, 0));
+}
+
+lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
+                            const lk_attention *attention) {
+    const lk_attention *a = attention;
+    if (!usable(graph, q) || !usable(graph, k) || !usable(graph, v) ||
+        !check_heads(graph, "attention", info_of(graph, q)->width, a->n_heads, a->head_dim) ||
+        !check_heads(graph, "attention", info_of(graph, k)->width, a->n_kv_heads, a->head_dim) ||
+        !check_heads(graph, "attention", info_of(graph, v)->width, a->n_kv_heads, a->head_dim) ||
+        !check_attention(graph, a)) {
         return -1;
     }
     void *list = graph->kv_layers;
@@ -314,14 +327,11 @@ lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
         return -1;
     }
     graph->kv_layers[graph->n_kv_layers] =
-        (lk_kv_layer){.n_kv_heads = n_kv_heads, .head_dim = head_dim};
+        (lk_kv_layer){.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim, .window = a->window};
     lk_node node = make_node(LK_NODE_ATTENTION, q, k, v);
-    node.p.attn.n_heads = n_heads;
-    node.p.attn.n_kv_heads = n_kv_heads;
-    node.p.attn.head_dim = head_dim;
-    node.p.attn.scale = scale;
+    node.p.attn = *a;
     node.p.attn.i_kv = graph->n_kv_layers++;
-    return add_node(graph, node, n_heads * head_dim, LK_ROWS_ALL);
+    return add_node(graph, node, a->n_heads * a->head_dim, LK_ROWS_ALL);
 }
 
 lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_weight *gate,

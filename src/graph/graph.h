@@ -64,6 +64,18 @@ enum { LK_PLAN_ALIGN = 16 };
 
 enum { LK_NODE_MAX_INPUTS = 3 };
 
+/* Attention of one layer. */
+typedef struct lk_attention {
+    uint32_t n_heads;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+    float scale;
+    uint32_t window;        /* positions that a query sees, its own included; 0: all */
+    float soft_cap;         /* of the scores; 0: none */
+    const lk_weight *sinks; /* f32 [n_heads], or NULL */
+    uint32_t i_kv;          /* index of the KV layer, given by the builder */
+} lk_attention;
+
 typedef struct lk_node {
     lk_node_kind kind;
     int32_t layer; /* -1 outside the layers */
@@ -80,13 +92,7 @@ typedef struct lk_node {
             uint32_t head_dim;
             uint32_t i_rope; /* index into lk_graph.ropes */
         } rope;
-        struct {
-            uint32_t n_heads;
-            uint32_t n_kv_heads;
-            uint32_t head_dim;
-            float scale;
-            uint32_t i_kv; /* index of the KV layer */
-        } attn;            /* ATTENTION: in = q, k, v; stores k and v, then attends */
+        lk_attention attn; /* ATTENTION: in = q, k, v; stores k and v, then attends */
         struct {
             const lk_weight *gate; /* [width, n_ff, n_experts] */
             const lk_weight *up;
@@ -111,6 +117,7 @@ typedef struct lk_rope_table {
 typedef struct lk_kv_layer {
     uint32_t n_kv_heads;
     uint32_t head_dim;
+    uint32_t window; /* as in lk_attention */
 } lk_kv_layer;
 
 typedef struct lk_graph {
@@ -148,8 +155,8 @@ uint32_t lk_graph_add_rope(lk_graph *graph, const lk_rope_params *params, lk_rop
                            uint32_t n_rot);
 lk_value lk_graph_rope(lk_graph *graph, lk_value x, uint32_t n_heads, uint32_t head_dim,
                        uint32_t i_rope);
-lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v, uint32_t n_heads,
-                            uint32_t n_kv_heads, uint32_t head_dim, float scale);
+lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
+                            const lk_attention *attention);
 lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_weight *gate,
                       const lk_weight *up, const lk_weight *down, uint32_t n_used, bool normalise);
 /* From here on only the rows that want logits. */

@@ -1,5 +1,5 @@
 /* attention_ref.c - attention over chunks of 64 keys (section 10): the definition, one query at a
- * time. Keys from n_keys on are never read. */
+ * time. Keys before first_key and from n_keys on are never read. */
 #include <string.h>
 
 #include "ops/math.h"
@@ -124,19 +124,25 @@ typedef struct partial {
     float o[LK_MAX_HEAD_DIM];
 } partial;
 
-static void attend_chunk(const lk_attn_args *args, const attn_query *query, const uint8_t *keys,
-                         const uint8_t *values, size_t n_keys, partial *c, uint32_t *flag) {
+/* Keys [begin, end) of chunk i_chunk. */
+static void attend_chunk(const lk_attn_args *args, const attn_query *query, size_t i_chunk,
+                         size_t begin, size_t end, partial *c, uint32_t *flag) {
+    const uint8_t *const keys = args->k_blocks[i_chunk];
+    const uint8_t *const values = args->v_blocks[i_chunk];
     float s[LK_CHUNK];
-    for (size_t j = 0; j < n_keys; j++) {
+    for (size_t j = begin; j < end; j++) {
         s[j] = score(query, args->k_format, keys, j) * args->scale;
         if (!lk_is_finite_f32(s[j])) {
             *flag = 1;
         }
-        c->m = j == 0 || s[j] > c->m ? s[j] : c->m;
+        if (args->soft_cap != 0.0f) {
+            s[j] = lk_tanhf(s[j] / args->soft_cap) * args->soft_cap;
+        }
+        c->m = j == begin || s[j] > c->m ? s[j] : c->m;
     }
     float p[LK_SUM_LANES] = {0.0f};
     memset(c->o, 0, args->head_dim * sizeof(float));
-    for (size_t j = 0; j < n_keys; j++) {
+    for (size_t j = begin; j < end; j++) {
         const float e = lk_expf(s[j] - c->m);
         p[j % LK_SUM_LANES] = p[j % LK_SUM_LANES] + e;
         add_value(e, args->v_format, values, j, args->head_dim, c->o);
@@ -155,24 +161,44 @@ static void combine(partial *all, const partial *c, size_t head_dim) {
     all->m = m;
 }
 
+/* The head's sink joins the sum of probabilities. */
+static void add_sink(partial *all, float sink, size_t head_dim) {
+    const float m = sink > all->m ? sink : all->m;
+    const float a = lk_expf(all->m - m);
+    const float b = lk_expf(sink - m);
+    all->l = all->l * a + b;
+    for (size_t k = 0; k < head_dim; k++) {
+        all->o[k] = all->o[k] * a;
+    }
+}
+
+static void attend(const lk_attn_args *args, size_t i) {
+    const size_t first = args->first_key[i];
+    const size_t end = args->n_keys[i];
+    attn_query query;
+    prepare_query(&query, args->q[i], args->head_dim, args->k_format, args->flag[i]);
+    partial all = {0}; /* without keys 0 / 0, which no caller asks for */
+    for (size_t c = first / LK_CHUNK; c * LK_CHUNK < end; c++) {
+        const size_t at = c * LK_CHUNK;
+        const bool is_first = first >= at;
+        partial chunk;
+        attend_chunk(args, &query, c, is_first ? first - at : 0,
+                     end - at < LK_CHUNK ? end - at : LK_CHUNK, is_first ? &all : &chunk,
+                     args->flag[i]);
+        if (!is_first) {
+            combine(&all, &chunk, args->head_dim);
+        }
+    }
+    if (args->has_sinks) {
+        add_sink(&all, args->sink[i], args->head_dim);
+    }
+    for (size_t k = 0; k < args->head_dim; k++) {
+        args->out[i][k] = all.o[k] / all.l;
+    }
+}
+
 void lk_attention_ref(const lk_attn_args *args) {
     for (size_t i = 0; i < args->n_queries; i++) {
-        attn_query query;
-        prepare_query(&query, args->q[i], args->head_dim, args->k_format, args->flag[i]);
-        partial all = {0}; /* without keys 0 / 0, which no caller asks for */
-        for (size_t begin = 0; begin < args->n_keys[i]; begin += LK_CHUNK) {
-            const size_t left = args->n_keys[i] - begin;
-            const size_t n = left < LK_CHUNK ? left : LK_CHUNK;
-            const size_t i_chunk = begin / LK_CHUNK;
-            partial chunk;
-            attend_chunk(args, &query, args->k_blocks[i_chunk], args->v_blocks[i_chunk], n,
-                         begin == 0 ? &all : &chunk, args->flag[i]);
-            if (begin != 0) {
-                combine(&all, &chunk, args->head_dim);
-            }
-        }
-        for (size_t k = 0; k < args->head_dim; k++) {
-            args->out[i][k] = all.o[k] / all.l;
-        }
+        attend(args, i);
     }
 }

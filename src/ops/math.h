@@ -55,6 +55,32 @@ static inline float lk_expf(float x) {
     return x > LK_EXPF_MAX ? lk_f32_from_bits(0x7f800000u) : y;
 }
 
+/* tanh x in binary32: at most 3 ulp from the true value; NaN for NaN. With z = min(2 |x|, 20) and
+ * the t, n, r, y of lk_expf(z), e = y * 2^n + (2^n - 1) is e^z - 1 without cancellation, and
+ * tanh x = e / (e + 2) with the sign of x. */
+#define LK_TANHF_MAX 20.0f
+
+static inline float lk_tanhf(float x) {
+    const uint32_t sign = lk_f32_bits(x) & 0x80000000u;
+    float z = lk_f32_from_bits(lk_f32_bits(x) & 0x7fffffffu) * 2.0f;
+    z = z > LK_TANHF_MAX ? LK_TANHF_MAX : z;
+    float t = z * LK_EXPF_LOG2E;
+    t = t + LK_EXPF_MAGIC;
+    const float n = t - LK_EXPF_MAGIC;
+    float r = z - n * LK_EXPF_LN2_HI;
+    r = r - n * LK_EXPF_LN2_LO;
+    float y = LK_EXPF_C4;
+    y = y * r + LK_EXPF_C3;
+    y = y * r + LK_EXPF_C2;
+    y = y * r + LK_EXPF_C1;
+    y = y * r + LK_EXPF_C0;
+    y = y * (r * r);
+    y = y + r;
+    const float power = lk_f32_from_bits((lk_f32_bits(t) << 23) + 0x3f800000u);
+    const float e = y * power + (power - 1.0f);
+    return lk_f32_from_bits(lk_f32_bits(e / (e + 2.0f)) | sign);
+}
+
 /* The binary64 functions. They carry intermediate results as unevaluated sums of two binary64
  * numbers (about 100 bits; Dekker 1971, Knuth TAOCP 4.2.2), so the result is nearly always the
  * nearest binary64 number. NaN for NaN. */

@@ -12,6 +12,7 @@
 #ifndef LK_OPS_OPS_H
 #define LK_OPS_OPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -84,9 +85,10 @@ typedef void lk_kv_store_fn(lk_kv_format format, const float *x, size_t head_dim
 
 /* Attention (section 10) of n_queries query heads that share one sequence, layer and kv head: the
  * heads of a group, several rows of a prompt, or both. Chunk c of the keys is k_blocks[c], of the
- * values v_blocks[c] (each as lk_kv_block_bytes says). Query i sees keys 0 .. n_keys[i]-1 (n_keys
- * >= 1); what lies beyond is not used in any sum. Flags: a query that is not finite (also after its
- * rounding), a score that is not finite. Values are finite: kv_store saw to that. */
+ * values v_blocks[c] (each as lk_kv_block_bytes says). Query i sees keys first_key[i] ..
+ * n_keys[i]-1, one at least; what lies outside is not used in any sum, and blocks of which no query
+ * sees a key are not read (their pointers may be anything). Flags: a query that is not finite (also
+ * after its rounding), a score that is not finite. Values are finite: kv_store saw to that. */
 typedef struct lk_attn_args {
     lk_kv_format k_format;
     lk_kv_format v_format;
@@ -99,6 +101,10 @@ typedef struct lk_attn_args {
     float *out[LK_ATTN_MAX_QUERIES];
     size_t n_keys[LK_ATTN_MAX_QUERIES];
     uint32_t *flag[LK_ATTN_MAX_QUERIES];
+    size_t first_key[LK_ATTN_MAX_QUERIES]; /* 0 without a window */
+    float soft_cap;                        /* 0: none */
+    bool has_sinks;
+    float sink[LK_ATTN_MAX_QUERIES]; /* of the query's head, where has_sinks */
 } lk_attn_args;
 typedef void lk_attention_fn(const lk_attn_args *args);
 

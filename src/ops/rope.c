@@ -34,6 +34,10 @@ static lk_status check(const lk_rope_params *p, size_t n_rot, lk_error *err) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.factor"),
                        "rotary scaling factor is %g, expected 1e-30 .. 1e30", p->factor);
     }
+    if (!is_within(p->attn_factor, 1e-30, big)) {
+        return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.attn_factor"),
+                       "rotary magnitude factor is %g, expected 1e-30 .. 1e30", p->attn_factor);
+    }
     if (p->scaling != LK_ROPE_SCALING_YARN) {
         return LK_OK;
     }
@@ -46,10 +50,6 @@ static lk_status check(const lk_rope_params *p, size_t n_rot, lk_error *err) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.yarn_beta_fast"),
                        "YaRN betas are %g and %g, expected 1e-30 .. 1e30", p->beta_fast,
                        p->beta_slow);
-    }
-    if (!is_within(p->attn_factor, 1e-30, big)) {
-        return lk_fail(err, LK_E_FORMAT, LK_AT_SUBJECT("rope.scaling.attn_factor"),
-                       "YaRN magnitude factor is %g, expected 1e-30 .. 1e30", p->attn_factor);
     }
     return LK_OK;
 }
@@ -88,7 +88,7 @@ lk_status lk_rope_frequencies(const lk_rope_params *params, size_t n_rot, double
     if (status != LK_OK) {
         return status;
     }
-    *magnitude = 1.0;
+    *magnitude = params->attn_factor;
     for (size_t i = 0; i < n_rot / 2; i++) {
         inv[i] = lk_pow(params->base, -(double)(2 * i) / (double)n_rot);
         if (params->factors != NULL) {

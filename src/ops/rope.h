@@ -27,11 +27,11 @@ typedef struct lk_rope_params {
     lk_rope_scaling scaling;
     double factor; /* of linear and YaRN scaling */
     /* YaRN: length of the context before scaling, rotations over it where the ramp begins and ends
-     * (32 and 1 are usual), and a factor of the magnitude (1 is usual). */
+     * (32 and 1 are usual). */
     double original_context;
     double beta_fast;
     double beta_slow;
-    double attn_factor;
+    double attn_factor; /* a factor of the magnitude (1 is usual), also without YaRN */
     /* `rope_freqs.weight`: n_rot / 2 divisors of the frequencies, or NULL. Borrowed. */
     const float *factors;
 } lk_rope_params;
@@ -40,9 +40,9 @@ typedef struct lk_rope_params {
 #define LK_ROPE_PARAMS_DEFAULT                                                                     \
     ((lk_rope_params){10000.0, LK_ROPE_SCALING_NONE, 1.0, 0.0, 32.0, 1.0, 1.0, NULL})
 
-/* The inverse frequencies inv [n_rot / 2] and the magnitude (1 without YaRN) of `params`. n_rot is
- * even, 2 .. 256. LK_E_FORMAT names the parameter that is out of range; inv and magnitude are 0
- * then. */
+/* The inverse frequencies inv [n_rot / 2] and the magnitude (attn_factor without YaRN) of `params`.
+ * n_rot is even, 2 .. 256. LK_E_FORMAT names the parameter that is out of range; inv and magnitude
+ * are 0 then. */
 lk_status lk_rope_frequencies(const lk_rope_params *params, size_t n_rot, double *inv,
                               double *magnitude, lk_error *err);
 

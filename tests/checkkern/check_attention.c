@@ -100,6 +100,28 @@ static void fill_blocks(ck_run *run, ck_role role, lk_kv_format format, size_t h
     }
 }
 
+/* Without windows, soft cap and sinks; in one call of two with some of them. The blocks that no
+ * query sees cannot be read. */
+static void add_variants(ck_run *run, attention *a) {
+    static const size_t windows[] = {1, 15, 16, 33, 64, 65, 100, 128};
+    lk_attn_args *const args = &a->args;
+    const bool has_window = ck_below(run, 2) != 0;
+    const size_t window = windows[ck_below(run, 8)];
+    size_t first = SIZE_MAX;
+    for (size_t i = 0; i < args->n_queries; i++) {
+        const bool is_short = !has_window || args->n_keys[i] < window;
+        args->first_key[i] = is_short ? 0 : args->n_keys[i] - window;
+        args->sink[i] = (float)ck_below(run, 2000) * 0.01f - 10.0f;
+        first = args->first_key[i] < first ? args->first_key[i] : first;
+    }
+    args->soft_cap = ck_below(run, 3) == 0 ? 5.0f : 0.0f;
+    args->has_sinks = ck_below(run, 3) == 0;
+    for (size_t c = 0; c < first / LK_CHUNK; c++) {
+        a->k_blocks[c] = NULL;
+        a->v_blocks[c] = NULL;
+    }
+}
+
 static void make_attention(ck_run *run, attention *a, size_t head_dim, size_t n_keys,
                            size_t n_queries, ck_kind q_kind, ck_kind kv_kind, size_t last_keys) {
     lk_attn_args *const args = &a->args;
@@ -117,7 +139,10 @@ static void make_attention(ck_run *run, attention *a, size_t head_dim, size_t n_
         a->flags[i] = 0;
         const size_t back = last_keys == 0 ? 0 : ck_below(run, last_keys);
         args->n_keys[i] = n_keys > back ? n_keys - back : 1;
+        args->first_key[i] = 0;
     }
+    args->soft_cap = 0.0f;
+    args->has_sinks = false;
 }
 
 static void point_outputs(attention *a, float *out) {
@@ -170,6 +195,9 @@ static void check_pair(ck_run *run, lk_kv_format k_format, lk_kv_format v_format
                   kv_names[k_format], kv_names[v_format], head_dim, counts[j], n_queries,
                   ck_kind_name(q_kind), ck_kind_name(kv_kind));
             make_attention(run, &a, head_dim, counts[j], n_queries, q_kind, kv_kind, back);
+            if (ck_below(run, 2) != 0) {
+                add_variants(run, &a);
+            }
             compare_attention(run, &a);
         }
     }

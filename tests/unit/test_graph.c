@@ -40,6 +40,8 @@ static weights make_weights(void) {
 
 static lk_value build(lk_graph *g, const weights *w, int n_layers) {
     const lk_rope_params rope = LK_ROPE_PARAMS_DEFAULT;
+    const lk_attention attention = {
+        .n_heads = N_HEADS, .n_kv_heads = N_KV, .head_dim = HEAD_DIM, .scale = 0.25f};
     const uint32_t i_rope = lk_graph_add_rope(g, &rope, LK_ROPE_NEOX, HEAD_DIM);
     lk_value x = lk_graph_embed(g, &w->embed);
     for (int i = 0; i < n_layers; i++) {
@@ -52,7 +54,7 @@ static lk_value build(lk_graph *g, const weights *w, int n_layers) {
         k = lk_graph_rms_norm(g, k, &w->head_norm, 1e-6f, HEAD_DIM);
         q = lk_graph_rope(g, q, N_HEADS, HEAD_DIM, i_rope);
         k = lk_graph_rope(g, k, N_KV, HEAD_DIM, i_rope);
-        lk_value o = lk_graph_attention(g, q, k, v, N_HEADS, N_KV, HEAD_DIM, 0.25f);
+        lk_value o = lk_graph_attention(g, q, k, v, &attention);
         if (i + 1 == n_layers) {
             o = lk_graph_select_out(g, o);
             x = lk_graph_select_out(g, x);
@@ -226,13 +228,13 @@ LK_TEST(structure) {
     expect(&g, x, LK_E_FORMAT, "add", "");
     lk_graph_init(&g, NULL); /* head size 12 */
     x = lk_graph_embed(&g, &w.embed);
-    x = lk_graph_attention(&g, x, x, x, 4, 4, 12, 1.0f);
+    x = lk_graph_attention(&g, x, x, x, &(lk_attention){4, 4, 12, 1.0f, 0, 0.0f, NULL, 0});
     expect(&g, x, LK_E_UNSUPPORTED, "head size 12", "multiple of 8");
     lk_graph_init(&g, NULL); /* 4 query heads over 3 key heads */
     x = lk_graph_embed(&g, &w.embed);
     const lk_weight kv = matrix("kv", WIDTH, 48);
     const lk_value k = lk_graph_matmul(&g, x, &kv);
-    x = lk_graph_attention(&g, x, k, k, 4, 3, 16, 1.0f);
+    x = lk_graph_attention(&g, x, k, k, &(lk_attention){4, 3, 16, 1.0f, 0, 0.0f, NULL, 0});
     expect(&g, x, LK_E_UNSUPPORTED, "4 query heads over 3", "");
 }
 

@@ -52,6 +52,27 @@ LK_TEST(expf_edges) {
     }
 }
 
+LK_TEST(tanhf_error) {
+    const uint32_t step = (uint32_t)lk_test_size(100003, 211, 1);
+    const float inf = lk_f32_from_bits(0x7f800000u);
+    double worst = 0.0;
+    float worst_x = 0.0f;
+    for (uint64_t a = 1; a <= 0x41a00000u; a += step) { /* up to 20 */
+        const float x = lk_f32_from_bits((uint32_t)a);
+        const double error = ulps_f32(lk_tanhf(x), tanh((double)x));
+        if (!(error <= worst)) {
+            worst = error;
+            worst_x = x;
+        }
+        CHECK(lk_f32_bits(lk_tanhf(-x)) == (lk_f32_bits(lk_tanhf(x)) | 0x80000000u));
+    }
+    (void)printf("tanhf: %.4f ulp at %a\n", worst, (double)worst_x);
+    CHECK_MSG(worst <= 3.0, "%.4f ulp at %a", worst, (double)worst_x);
+    CHECK(lk_tanhf(inf) == 1.0f && lk_tanhf(-inf) == -1.0f && lk_tanhf(1e30f) == 1.0f);
+    CHECK(lk_f32_bits(lk_tanhf(0.0f)) == 0 && lk_f32_bits(lk_tanhf(-0.0f)) == 0x80000000u);
+    CHECK(isnan(lk_tanhf(lk_f32_from_bits(0x7fc00000u))));
+}
+
 /* ---- binary64 ---- */
 
 static double not_a_number(void) {
@@ -210,5 +231,5 @@ LK_TEST(bits_stand_still) {
               digest[7]);
 }
 
-LK_TEST_MAIN(LK_RUN(expf_error), LK_RUN(expf_edges), LK_RUN(log_error), LK_RUN(exp2_error),
-             LK_RUN(pow_error), LK_RUN(sincos_error), LK_RUN(bits_stand_still))
+LK_TEST_MAIN(LK_RUN(expf_error), LK_RUN(expf_edges), LK_RUN(tanhf_error), LK_RUN(log_error),
+             LK_RUN(exp2_error), LK_RUN(pow_error), LK_RUN(sincos_error), LK_RUN(bits_stand_still))

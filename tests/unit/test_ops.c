@@ -570,8 +570,17 @@ static void attend_f64(const float *q, const float *keys, const float *values, s
 
 static void attend(const cache *c, lk_kv_format k_format, lk_kv_format v_format, size_t head_dim,
                    float scale, const float *q, size_t n_keys, float *out, uint32_t *flag) {
-    lk_attn_args args = {k_format, v_format, head_dim, scale,    c->k_blocks, c->v_blocks,
-                         1,        {q},      {out},    {n_keys}, {flag}};
+    const lk_attn_args args = {.k_format = k_format,
+                               .v_format = v_format,
+                               .head_dim = head_dim,
+                               .scale = scale,
+                               .k_blocks = c->k_blocks,
+                               .v_blocks = c->v_blocks,
+                               .n_queries = 1,
+                               .q = {q},
+                               .out = {out},
+                               .n_keys = {n_keys},
+                               .flag = {flag}};
     lk_attention_ref(&args);
 }
 
@@ -608,6 +617,73 @@ LK_TEST(attention_bound) {
                               head_dim, n_keys, (double)out[k], want[k]);
                 }
             }
+        }
+    }
+}
+
+/* Windows, soft cap and sinks against softmax over the keys that are left, in binary64; keys
+ * outside the window hold NaN, blocks outside it do not exist. */
+LK_TEST(attention_variants_bound) {
+    static cache c;
+    static float keys[MAX_KEYS * LK_MAX_HEAD_DIM];
+    static float values[MAX_KEYS * LK_MAX_HEAD_DIM];
+    enum { HEAD = 32 };
+    fill(keys, MAX_KEYS * HEAD, 7);
+    fill(values, MAX_KEYS * HEAD, 8);
+    float q[HEAD];
+    fill(q, HEAD, 9);
+    const float scale = (float)(3.0 / sqrt((double)HEAD));
+    static const size_t windows[] = {1, 16, 33, 64, 70, 128, 299, 300};
+    for (size_t i = 0; i < 4 * sizeof windows / sizeof windows[0]; i++) {
+        const size_t window = windows[i / 4];
+        const double cap = i % 2 != 0 ? 1.5 : 0.0;
+        const double sink = 0.75;
+        const bool has_sink = i % 4 >= 2;
+        const size_t first = MAX_KEYS - window;
+        fill_cache(&c, LK_KV_FORMAT_F32, LK_KV_FORMAT_F32, HEAD, MAX_KEYS, keys, values);
+        for (size_t j = 0; j < first; j++) {
+            memset(c.k[j / 64] + j % 64 * HEAD * 4, 0xff, HEAD * sizeof(float));
+            memset(c.v[j / 64] + j % 64 * HEAD * 4, 0xff, HEAD * sizeof(float));
+            c.k_blocks[j / 64] = j / 64 < first / 64 ? NULL : c.k_blocks[j / 64];
+            c.v_blocks[j / 64] = j / 64 < first / 64 ? NULL : c.v_blocks[j / 64];
+        }
+        double total = has_sink ? exp(sink) : 0.0;
+        double want[HEAD] = {0.0};
+        for (size_t j = first; j < MAX_KEYS; j++) {
+            double s = 0.0;
+            for (size_t k = 0; k < HEAD; k++) {
+                s += (double)q[k] * (double)keys[j * HEAD + k];
+            }
+            s *= (double)scale;
+            const double p = exp(cap != 0.0 ? cap * tanh(s / cap) : s);
+            total += p;
+            for (size_t k = 0; k < HEAD; k++) {
+                want[k] += p * (double)values[j * HEAD + k];
+            }
+        }
+        float out[HEAD];
+        uint32_t flag = 0;
+        const lk_attn_args args = {.k_format = LK_KV_FORMAT_F32,
+                                   .v_format = LK_KV_FORMAT_F32,
+                                   .head_dim = HEAD,
+                                   .scale = scale,
+                                   .k_blocks = c.k_blocks,
+                                   .v_blocks = c.v_blocks,
+                                   .n_queries = 1,
+                                   .q = {q},
+                                   .out = {out},
+                                   .n_keys = {MAX_KEYS},
+                                   .flag = {&flag},
+                                   .first_key = {first},
+                                   .soft_cap = (float)cap,
+                                   .has_sinks = has_sink,
+                                   .sink = {(float)sink}};
+        lk_attention_ref(&args);
+        CHECK(flag == 0);
+        for (size_t k = 0; k < HEAD; k++) {
+            CHECK_MSG(fabs(want[k] / total - (double)out[k]) <= 2e-6,
+                      "window %zu cap %g sink %d: %g, expected %g", window, cap, (int)has_sink,
+                      (double)out[k], want[k] / total);
         }
     }
 }
@@ -679,17 +755,17 @@ LK_TEST(attention_flags) {
             float broken[8] = {0, 0, 0, 0, 0, 0, 0, bad[i]};
             const float scale = i == 3 ? 0x1p+8f : 1.0f;
             uint32_t flags[3] = {0, 0, 0};
-            lk_attn_args args = {k_format,
-                                 v_format,
-                                 8,
-                                 scale,
-                                 c.k_blocks,
-                                 c.v_blocks,
-                                 3,
-                                 {q, broken, q},
-                                 {out[0], out[1], out[2]},
-                                 {70, 70, 3},
-                                 {&flags[0], &flags[1], &flags[2]}};
+            const lk_attn_args args = {.k_format = k_format,
+                                       .v_format = v_format,
+                                       .head_dim = 8,
+                                       .scale = scale,
+                                       .k_blocks = c.k_blocks,
+                                       .v_blocks = c.v_blocks,
+                                       .n_queries = 3,
+                                       .q = {q, broken, q},
+                                       .out = {out[0], out[1], out[2]},
+                                       .n_keys = {70, 70, 3},
+                                       .flag = {&flags[0], &flags[1], &flags[2]}};
             lk_attention_ref(&args);
             CHECK_MSG(flags[0] == 0 && flags[1] != 0 && flags[2] == 0, "pair %d value %d", pair, i);
         }
@@ -729,5 +805,5 @@ LK_TEST_MAIN(LK_RUN(sum16_by_hand), LK_RUN(sum16_order), LK_RUN(round_short),
              LK_RUN(matmul_quant_is_block_dots), LK_RUN(matmul_float_order),
              LK_RUN(matmul_bf16_extreme_weights), LK_RUN(rms_norm_bound), LK_RUN(rope_pairs),
              LK_RUN(elementwise), LK_RUN(check_finite), LK_RUN(kv_block_layout),
-             LK_RUN(kv_store_flags), LK_RUN(attention_bound),
+             LK_RUN(kv_store_flags), LK_RUN(attention_bound), LK_RUN(attention_variants_bound),
              LK_RUN(attention_chunks_left_to_right), LK_RUN(attention_flags), LK_RUN(route_by_hand))

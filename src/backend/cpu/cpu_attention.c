@@ -1,7 +1,7 @@
 /* cpu_attention.c - attention over the KV pages. First the keys and values of all rows of the step
  * are stored, then queries attend: a task is one run, one key head and a block of queries (heads of
- * the group and rows of the run). Invariant: a query reads positions 0 .. its own of its own run's
- * page table, whatever else lies in the pages. */
+ * the group and rows of the run). Invariant: a query reads positions 0 .. its own (those of the
+ * layer's window) of its own run's page table, whatever else lies in the pages. */
 #include "backend/cpu/cpu.h"
 
 typedef struct attention_job {
@@ -67,6 +67,12 @@ static uint32_t find_run(const lk_backend *b, uint32_t i_task) {
     return low;
 }
 
+/* The first position that a query at `pos` sees. */
+static size_t first_key(const lk_node *node, int64_t pos) {
+    const int64_t window = node->p.attn.window;
+    return window != 0 && pos >= window ? (size_t)(pos + 1 - window) : 0;
+}
+
 /* Fills in rows [row, row_end) x query heads [head, head_end). */
 static void add_queries(const attention_job *job, lk_attn_args *args, uint32_t *flags, uint32_t row,
                         uint32_t row_end, uint32_t head, uint32_t head_end) {
@@ -75,13 +81,18 @@ static void add_queries(const attention_job *job, lk_attn_args *args, uint32_t *
     const size_t width = job->node->p.attn.n_heads * head_dim;
     const float *q = lk_cpu_value(b, job->node->in[0]);
     float *out = lk_cpu_value(b, job->node->out);
+    const lk_weight *sinks = job->node->p.attn.sinks;
     for (uint32_t r = row; r < row_end; r++) {
         for (uint32_t h = head; h < head_end; h++) {
             const size_t i = args->n_queries++;
             args->q[i] = q + r * width + h * head_dim;
             args->out[i] = out + r * width + h * head_dim;
             args->n_keys[i] = (size_t)b->step->rows[r].pos + 1;
+            args->first_key[i] = first_key(job->node, b->step->rows[r].pos);
             args->flag[i] = &flags[i];
+            if (sinks != NULL) {
+                args->sink[i] = ((const float *)(const void *)sinks->data)[h];
+            }
         }
     }
 }
@@ -110,7 +121,7 @@ static void attend(void *arg, uint32_t i_task, uint32_t i_thread) {
     const uint8_t **k_blocks = b->blocks + (size_t)i_thread * 2 * b->params.n_pages;
     const uint8_t **v_blocks = k_blocks + b->params.n_pages;
     const size_t n_chunks = (size_t)b->step->rows[row_end - 1].pos / LK_CHUNK + 1;
-    for (size_t c = 0; c < n_chunks; c++) {
+    for (size_t c = first_key(job->node, b->step->rows[row].pos) / LK_CHUNK; c < n_chunks; c++) {
         const uint8_t *layer = b->pages + run->pages[c] * b->page_bytes + job->offset;
         k_blocks[c] = layer + i_kv_head * job->k_bytes;
         v_blocks[c] = layer + n_kv_heads * job->k_bytes + i_kv_head * job->v_bytes;
@@ -120,7 +131,9 @@ static void attend(void *arg, uint32_t i_task, uint32_t i_thread) {
                          .head_dim = job->node->p.attn.head_dim,
                          .scale = job->node->p.attn.scale,
                          .k_blocks = k_blocks,
-                         .v_blocks = v_blocks};
+                         .v_blocks = v_blocks,
+                         .soft_cap = job->node->p.attn.soft_cap,
+                         .has_sinks = job->node->p.attn.sinks != NULL};
     uint32_t flags[LK_ATTN_MAX_QUERIES] = {0};
     add_queries(job, &args, flags, row, row_end, head, head_end);
     b->kernels.attention(&args);

@@ -129,9 +129,11 @@ lk_value lk_decoder_attend(lk_decoder *d, lk_value x, uint32_t layer) {
     }
     q = lk_graph_rope(d->graph, q, h->n_heads, h->head_dim, d->i_rope);
     k = lk_graph_rope(d->graph, k, h->n_kv_heads, h->head_dim, d->i_rope);
-    const float scale = (float)(1.0 / sqrt((double)h->head_dim));
-    lk_value o =
-        lk_graph_attention(d->graph, q, k, v, h->n_heads, h->n_kv_heads, h->head_dim, scale);
+    const lk_attention attention = {.n_heads = h->n_heads,
+                                    .n_kv_heads = h->n_kv_heads,
+                                    .head_dim = h->head_dim,
+                                    .scale = (float)(1.0 / sqrt((double)h->head_dim))};
+    lk_value o = lk_graph_attention(d->graph, q, k, v, &attention);
     if (layer + 1 == h->n_layers) {
         o = lk_graph_select_out(d->graph, o);
         x = lk_graph_select_out(d->graph, x);

@@ -1,12 +1,13 @@
-/* expf.h - lk_expf (ops/math.h) lane by lane: the same steps in the same order, so the same bits.
- */
+/* expf.h - lk_expf and lk_tanhf (ops/math.h) lane by lane: the same steps in the same order, so the
+ * same bits. */
 #ifndef LK_BACKEND_CPU_KERN_EXPF_H
 #define LK_BACKEND_CPU_KERN_EXPF_H
 
 #include "backend/cpu/kern/vec.h"
 #include "ops/math.h"
 
-LK_INLINE lk_vf lk_vf_exp(lk_vf x) {
+/* 2^n * e^r = e^x: the sum y before 1 is added, and 2^n. */
+LK_INLINE lk_vf lk_vf_exp_parts(lk_vf x, lk_vf *power) {
     const lk_vf magic = lk_vf_set(LK_EXPF_MAGIC);
     const lk_vf t = lk_vf_add(lk_vf_mul(x, lk_vf_set(LK_EXPF_LOG2E)), magic);
     const lk_vf n = lk_vf_sub(t, magic);
@@ -18,12 +19,28 @@ LK_INLINE lk_vf lk_vf_exp(lk_vf x) {
     y = lk_vf_add(lk_vf_mul(y, r), lk_vf_set(LK_EXPF_C1));
     y = lk_vf_add(lk_vf_mul(y, r), lk_vf_set(LK_EXPF_C0));
     y = lk_vf_mul(y, lk_vf_mul(r, r));
-    y = lk_vf_add(y, r);
-    y = lk_vf_add(y, lk_vf_set(1.0f));
-    const lk_vi power = lk_vi_add32(lk_vi_shl32(lk_vi_bits(t), 23), lk_vi_set32(0x3f800000));
-    y = lk_vf_mul(y, lk_vf_bits(power));
+    *power = lk_vf_bits(lk_vi_add32(lk_vi_shl32(lk_vi_bits(t), 23), lk_vi_set32(0x3f800000)));
+    return lk_vf_add(y, r);
+}
+
+LK_INLINE lk_vf lk_vf_exp(lk_vf x) {
+    lk_vf power;
+    lk_vf y = lk_vf_exp_parts(x, &power);
+    y = lk_vf_mul(lk_vf_add(y, lk_vf_set(1.0f)), power);
     y = lk_vf_if_less(x, lk_vf_set(LK_EXPF_MIN), lk_vf_zero(), y);
     return lk_vf_if_less(lk_vf_set(LK_EXPF_MAX), x, lk_vf_bits(lk_vi_set32(0x7f800000)), y);
+}
+
+LK_INLINE lk_vf lk_vf_tanh(lk_vf x) {
+    const lk_vi sign = lk_vi_and(lk_vi_bits(x), lk_vi_set32((int32_t)0x80000000u));
+    const lk_vf two = lk_vf_set(2.0f);
+    const lk_vf max = lk_vf_set(LK_TANHF_MAX);
+    lk_vf z = lk_vf_mul(lk_vf_bits(lk_vi_and(lk_vi_bits(x), lk_vi_set32(0x7fffffff))), two);
+    z = lk_vf_if_less(max, z, max, z);
+    lk_vf power;
+    const lk_vf y = lk_vf_exp_parts(z, &power);
+    const lk_vf e = lk_vf_add(lk_vf_mul(y, power), lk_vf_sub(power, lk_vf_set(1.0f)));
+    return lk_vf_bits(lk_vi_or(lk_vi_bits(lk_vf_div(e, lk_vf_add(e, two))), sign));
 }
 
 #endif
