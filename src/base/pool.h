@@ -1,13 +1,15 @@
 /* pool.h - a fixed set of worker threads that run tasks 0 .. n_tasks-1 of one function.
  * The calling thread takes part. Tasks are taken by an atomic counter, so which thread runs a task
- * is not defined: a task must write only what belongs to its index. One lk_pool_run at a time per
- * pool. */
+ * is not defined: a task must write only what belongs to its index. Keep tasks short (tens of
+ * microseconds): a thread that loses its processor delays the run by the task that it holds. One
+ * lk_pool_run at a time per pool. */
 #ifndef LK_BASE_POOL_H
 #define LK_BASE_POOL_H
 
 #include "lk/base.h"
 
 #define LK_POOL_MAX_THREADS 256
+#define LK_POOL_MAX_TASKS 0x7fffffff
 
 typedef struct lk_pool lk_pool;
 

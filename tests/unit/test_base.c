@@ -9,6 +9,8 @@
 #include "base/sha256.h"
 #include "lk_test.h"
 
+#include <time.h>
+
 LK_TEST(status_names) {
     CHECK(strcmp(lk_status_name(LK_E_BUSY), "LK_E_BUSY") == 0);
     CHECK(strcmp(lk_status_name((lk_status)999), "LK_E_?") == 0);
@@ -108,6 +110,44 @@ LK_TEST(pool_runs_every_task_once) {
     CHECK(pool == NULL);
 }
 
+typedef struct late_job {
+    uint32_t sums[16];
+    bool is_slow; /* every thread but the caller takes 1 ms for a task */
+} late_job;
+
+static void late_task(void *arg, uint32_t i_task, uint32_t i_thread) {
+    late_job *job = arg;
+    job->sums[i_task] += i_task + 1;
+    if (job->is_slow && i_thread != 0) {
+        const struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* Workers that keep the caller waiting, stand back, come back, sleep between runs, and are told to
+ * end meanwhile. */
+LK_TEST(pool_waits_for_late_workers) {
+    const int n_runs = (int)lk_test_size(40, 100, 1000);
+    for (uint32_t n_threads = 2; n_threads <= 5; n_threads++) {
+        lk_pool *pool = NULL;
+        lk_error err;
+        REQUIRE_OK(lk_pool_create(NULL, n_threads, &pool, &err), err);
+        late_job job = {.is_slow = false};
+        for (int run = 0; run < n_runs; run++) {
+            job.is_slow = run % 8 == 0;
+            if (run % 10 == 9) {
+                const struct timespec pause = {.tv_nsec = 200000};
+                (void)nanosleep(&pause, NULL);
+            }
+            lk_pool_run(pool, late_task, &job, 16);
+        }
+        for (uint32_t i = 0; i < 16; i++) {
+            CHECK(job.sums[i] == (uint32_t)n_runs * (i + 1));
+        }
+        lk_pool_destroy(pool);
+    }
+}
+
 LK_TEST(checked_sizes) {
     size_t out = 5;
     CHECK(!lk_mul_size(SIZE_MAX, 2, &out) && out == 5);
@@ -125,4 +165,5 @@ LK_TEST(fp_mode_is_restored) {
 
 LK_TEST_MAIN(LK_RUN(status_names), LK_RUN(messages_are_printable), LK_RUN(half_round_trip),
              LK_RUN(sha256_vectors), LK_RUN(philox_vectors), LK_RUN(pool_runs_every_task_once),
-             LK_RUN(checked_sizes), LK_RUN(fp_mode_is_restored))
+             LK_RUN(pool_waits_for_late_workers), LK_RUN(checked_sizes),
+             LK_RUN(fp_mode_is_restored))
