@@ -14,7 +14,7 @@ static void add_block(const lk_format *format, const lk_unpacked *u, size_t k, c
                       float *y, size_t y_stride) {
     const size_t n_groups = x->n / x->group;
     for (size_t r = 0; r < x->n_rows; r++) {
-        const lk_block_dot dot = unpacked_dot(format, u, x->q + r * x->n + k);
+        const lk_block_dot dot = unpacked_dot(format, u, x->q + r * x->q_stride + k);
         const float d_a = x->d[r * n_groups + k / x->group];
         float acc = y[r * y_stride];
         acc = acc + (dot.d * d_a) * (float)dot.i;

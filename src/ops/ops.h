@@ -26,14 +26,16 @@ enum {
     LK_ATTN_MAX_QUERIES = 16
 };
 
-/* Rows of quantised activations (section 4 of numerics.md). Row r: q + r * n, d + r * (n / group),
- * sums + r * (n / 16); sums are those of q over runs of 16. */
+/* Rows of quantised activations (section 4 of numerics.md). Row r: q + r * q_stride,
+ * d + r * (n / group), sums + r * (n / 16); sums are those of q over runs of 16. */
 typedef struct lk_act_rows {
     const int8_t *q;
     const float *d;
     const int16_t *sums;
-    size_t n;       /* activations per row, a multiple of group */
-    uint32_t group; /* 32 or 256 */
+    size_t q_stride; /* at least n. The lines of a cache set are few: an odd multiple of 64 keeps
+                        rows from meeting in one */
+    size_t n;        /* activations per row, a multiple of group */
+    uint32_t group;  /* 32 or 256 */
     size_t n_rows;
 } lk_act_rows;
 

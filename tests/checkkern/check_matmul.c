@@ -58,11 +58,12 @@ static void fill_block(ck_run *run, const lk_format *format, const bool *is_scal
 typedef enum act_kind { A_QUANTISED, A_EXTREME, A_ALTERNATING, A_ANY_SCALE, A_N_KINDS } act_kind;
 
 /* Rows of activations in CK_IN0 (q), CK_IN1 (d), CK_IN2 (sums). */
-static lk_act_rows make_rows(ck_run *run, size_t n, uint32_t group, size_t n_rows, act_kind kind) {
-    int8_t *const q = ck_place(CK_IN0, n_rows * n, ck_below(run, 4));
+static lk_act_rows make_rows(ck_run *run, size_t n, size_t q_stride, uint32_t group, size_t n_rows,
+                             act_kind kind) {
+    int8_t *const q = ck_place(CK_IN0, (n_rows - 1) * q_stride + n, ck_below(run, 4));
     float *const d = ck_place_f32(CK_IN1, n_rows * (n / group), ck_below(run, 4));
     int16_t *const sums = ck_place(CK_IN2, n_rows * (n / LK_SUBGROUP) * 2, ck_below(run, 3) * 2);
-    for (size_t k = 0; k < n_rows * n; k++) {
+    for (size_t k = 0; k < (n_rows - 1) * q_stride + n; k++) { /* what is between the rows too */
         const int8_t any = (int8_t)((int)ck_below(run, 255) - 127);
         const int8_t edge = k % 2 == 0 ? 127 : -127;
         q[k] = kind == A_EXTREME ? 127 : kind == A_ALTERNATING ? edge : any;
@@ -72,20 +73,20 @@ static lk_act_rows make_rows(ck_run *run, size_t n, uint32_t group, size_t n_row
         d[k] = lk_f32_from_bits(lk_f32_bits(d[k]) & 0x7fffffffu);
         if (ck_below(run, 9) == 0) { /* a group too small to matter */
             d[k] = 0.0f;
-            memset(q + k * group, 0, group);
+            memset(q + k * group / n * q_stride + k * group % n, 0, group);
         }
     }
     for (size_t g = 0; g < n_rows * (n / LK_SUBGROUP); g++) {
         int sum = 0;
         for (size_t k = 0; k < LK_SUBGROUP; k++) {
-            sum += q[g * LK_SUBGROUP + k];
+            sum += q[g * LK_SUBGROUP / n * q_stride + g * LK_SUBGROUP % n + k];
         }
         sums[g] = (int16_t)sum;
     }
-    return (lk_act_rows){q, d, sums, n, group, n_rows};
+    return (lk_act_rows){q, d, sums, q_stride, n, group, n_rows};
 }
 
-static const size_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33};
+static const size_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 65, 259, 515, 529};
 enum { N_ROW_COUNTS = sizeof row_counts / sizeof row_counts[0] };
 
 /* Some range [begin, end) of n_out outputs: the whole, one, none, or anything. */
@@ -120,7 +121,8 @@ static void compare_quant(ck_run *run, const lk_format *format, lk_matmul_quant_
             fill_block(run, format, is_scale, w_kind, w + o * row_bytes + b * format->block_bytes);
         }
     }
-    const lk_act_rows rows = make_rows(run, n, format->act_group, n_rows, a_kind);
+    const lk_act_rows rows =
+        make_rows(run, n, n + ck_below(run, 3) * 32, format->act_group, n_rows, a_kind);
     const size_t n_y = (n_rows - 1) * y_stride + n_out;
     float *const y = ck_place_f32(CK_OUT0, n_y, ck_below(run, 17));
     float *const want = ck_place_f32(CK_WANT0, n_y, 0);
@@ -296,7 +298,7 @@ static void time_float(void *arg) {
 }
 
 static void bench_product(ck_run *run, product *p, const char *name) {
-    static const size_t counts[] = {1, 4, 16, 64};
+    static const size_t counts[] = {1, 2, 4, 8, 16, 64, 512};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         char line[64];
         (void)snprintf(line, sizeof line, "%s %dx%d rows=%zu", name, BENCH_OUT, BENCH_COLUMNS,
@@ -309,7 +311,8 @@ static void bench_product(ck_run *run, product *p, const char *name) {
         const double ops = 2.0 * n_weights * (double)counts[i];
         p->y = ck_place_f32(CK_OUT0, BENCH_OUT * counts[i], 0);
         if (p->quant != NULL) {
-            p->rows = make_rows(run, BENCH_COLUMNS, p->format->act_group, counts[i], A_QUANTISED);
+            p->rows = make_rows(run, BENCH_COLUMNS, BENCH_COLUMNS + 64, p->format->act_group,
+                                counts[i], A_QUANTISED);
         } else {
             float *const x = ck_place_f32(CK_IN0, BENCH_COLUMNS * counts[i], 0);
             ck_fill(run, x, BENCH_COLUMNS * counts[i], CK_NORMAL);

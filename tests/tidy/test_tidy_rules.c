@@ -238,7 +238,8 @@ LK_TEST(avx) {
     tidy_check_avx(
         "norm.c.o:     file format elf64-x86-64\n0000 <f>:\n   0:\taddps  %xmm1,%xmm0\n"
         "dot_q8_0_avx2.c.o:     file format elf64-x86-64\n   0:\tvaddps %ymm1,%ymm0,%ymm0\n"
-        "dot_q8_0_avx512.c.o:     file format elf64-x86-64\n   0:\tvzeroupper\n",
+        "dot_q8_0_avx512.c.o:     file format elf64-x86-64\n   0:\tvzeroupper\n"
+        "dot_q8_0_amx.c.o:     file format elf64-x86-64\n   0:\tvzeroupper\n",
         &findings);
     EXPECT(0, "avx");
     tidy_check_avx(

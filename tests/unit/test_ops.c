@@ -209,7 +209,7 @@ LK_TEST(matmul_quant_by_hand) {
                                      {0, 1, 9, 9, 9, 9, 3, 2, 1, 0, 0, 0xff}};
     static const int8_t q[2][8] = {{1, -1, 2, 1, 5, 5, 5, 5}, {0, 0, 0, 127, 1, 2, 3, 4}};
     static const float d[2][2] = {{1.0f, 2.0f}, {0.5f, 1.0f}};
-    const lk_act_rows x = {q[0], d[0], NULL, 8, 4, 2};
+    const lk_act_rows x = {q[0], d[0], NULL, 8, 8, 4, 2};
     float y[2][3] = {{0}};
     lk_matmul_quant_ref(&format, w[0], 12, 0, 2, &x, y[0], 3);
     /* row 0, weights 0: I = 1 - 2 + 6 - 128 = -123, M = 3: -123 - 2 * 3; then I = 20: + 20 */
@@ -254,7 +254,7 @@ LK_TEST(matmul_formats_bound) {
                 lk_act_quantize_ref(x[r], N, format->act_group, q[r],
                                     d[0] + r * (N / format->act_group), sums[r], &flag);
             }
-            const lk_act_rows rows = {q[0], d[0], sums[0], N, format->act_group, ROWS};
+            const lk_act_rows rows = {q[0], d[0], sums[0], N, N, format->act_group, ROWS};
             lk_matmul_quant_ref(format, w[0], row_bytes, 1, OUT, &rows, y[0], OUT);
             factor = 0.5 / 127;
         } else {
@@ -335,7 +335,7 @@ LK_TEST(matmul_quant_is_block_dots) {
         for (size_t k = 0; k < OUT * row_bytes; k++) {
             w[k] = (uint8_t)(lk_test_random(&seed) >> 32);
         }
-        const lk_act_rows rows = {q[0], d[0], sums[0], N, format->act_group, ROWS};
+        const lk_act_rows rows = {q[0], d[0], sums[0], N, N, format->act_group, ROWS};
         float y[ROWS][OUT];
         lk_matmul_quant_ref(format, w, row_bytes, 0, OUT, &rows, y[0], OUT);
         for (size_t r = 0; r < ROWS; r++) {

@@ -112,6 +112,8 @@ void lk_cpu_for_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks,
 /* --- cpu_matmul.c */
 
 lk_cpu_prep lk_cpu_prep_of(const lk_backend *b, const lk_weight *w);
+/* Bytes from one row of quantised activations to the next. */
+size_t lk_cpu_q_stride(size_t n);
 /* Prepares one row of n floats into row r of `to`. */
 void lk_cpu_prepare_row(const lk_backend *b, lk_cpu_prep prep, const float *x, size_t n,
                         const lk_cpu_prepared *to, size_t r, uint32_t *flag);

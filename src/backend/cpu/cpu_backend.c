@@ -40,7 +40,8 @@ static void carve_prepared(layout *l, lk_cpu_prepared prepared[LK_CPU_PREP_COUNT
         if (i == LK_CPU_PREP_R13 || i == LK_CPU_PREP_R16B) {
             p->x = carve(l, n, sizeof *p->x);
         } else if (i == LK_CPU_PREP_Q32 || i == LK_CPU_PREP_Q256) {
-            p->q = carve(l, n, sizeof *p->q);
+            p->q = carve(l, n == 0 ? 0 : times(l, n_rows, lk_cpu_q_stride(p->max_width)),
+                         sizeof *p->q);
             p->d = carve(l, n / (i == LK_CPU_PREP_Q32 ? 32 : 256), sizeof *p->d);
             p->sums = carve(l, n / LK_SUBGROUP, sizeof *p->sums);
         }

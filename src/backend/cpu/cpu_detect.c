@@ -6,6 +6,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <stdbool.h>
 
 /* Bits of CPUID leaf 1 ECX, leaf 7 EBX and ECX, and of XCR0. */
 enum {
@@ -18,8 +19,11 @@ enum {
     EBX7_AVX512DQ = 1u << 17,
     EBX7_AVX512BW = 1u << 30,
     ECX7_AVX512VNNI = 1u << 11,
-    XCR0_YMM = 0x06, /* XMM and upper halves of YMM */
-    XCR0_ZMM = 0xe6  /* and mask registers, upper halves of ZMM, ZMM16 .. ZMM31 */
+    EDX7_AMX_TILE = 1u << 24,
+    EDX7_AMX_INT8 = 1u << 25,
+    XCR0_YMM = 0x06,    /* XMM and upper halves of YMM */
+    XCR0_ZMM = 0xe6,    /* and mask registers, upper halves of ZMM, ZMM16 .. ZMM31 */
+    XCR0_TILE = 0x60000 /* tile configuration and data */
 };
 static const uint32_t ebx7_avx512vl = 1u << 31; /* no int holds it */
 
@@ -28,6 +32,24 @@ static uint32_t saved_registers(void) {
     uint32_t high = 0;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
+}
+
+/* Linux gives the state of tiles only to a process that asks; it stays given, and costs nothing
+ * until a tile is used. */
+static bool may_use_tiles(void) {
+#if defined(__linux__)
+    const long arch_prctl = 158;
+    const long request = 0x1023; /* ARCH_REQ_XCOMP_PERM */
+    const long tile_data = 18;   /* of XCR0 */
+    long result = 0;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(arch_prctl), "D"(request), "S"(tile_data)
+                     : "rcx", "r11", "memory");
+    return result == 0;
+#else
+    return false;
+#endif
 }
 
 uint32_t lk_cpu_detect(void) {
@@ -48,7 +70,11 @@ uint32_t lk_cpu_detect(void) {
     if ((ebx & need7) != need7 || (ecx & ECX7_AVX512VNNI) == 0 || (xcr0 & XCR0_ZMM) != XCR0_ZMM) {
         return LK_ISA_AVX2;
     }
-    return LK_ISA_AVX2 | LK_ISA_AVX512;
+    const uint32_t need_tiles = EDX7_AMX_TILE | EDX7_AMX_INT8;
+    if ((edx & need_tiles) != need_tiles || (xcr0 & XCR0_TILE) != XCR0_TILE || !may_use_tiles()) {
+        return LK_ISA_AVX2 | LK_ISA_AVX512;
+    }
+    return LK_ISA_AVX2 | LK_ISA_AVX512 | LK_ISA_AMX;
 }
 
 #else

@@ -27,6 +27,10 @@ static uint32_t group_of(lk_cpu_prep prep) {
     return prep == LK_CPU_PREP_Q32 ? 32u : 256u;
 }
 
+size_t lk_cpu_q_stride(size_t n) {
+    return ((n + 63) / 64 | 1) * 64;
+}
+
 void lk_cpu_prepare_row(const lk_backend *b, lk_cpu_prep prep, const float *x, size_t n,
                         const lk_cpu_prepared *to, size_t r, uint32_t *flag) {
     switch (prep) {
@@ -39,8 +43,8 @@ void lk_cpu_prepare_row(const lk_backend *b, lk_cpu_prep prep, const float *x, s
     case LK_CPU_PREP_Q32:
     case LK_CPU_PREP_Q256: {
         const uint32_t group = group_of(prep);
-        b->kernels.act_quantize(x, n, group, to->q + r * n, to->d + r * (n / group),
-                                to->sums + r * (n / LK_SUBGROUP), flag);
+        b->kernels.act_quantize(x, n, group, to->q + r * lk_cpu_q_stride(n),
+                                to->d + r * (n / group), to->sums + r * (n / LK_SUBGROUP), flag);
         break;
     }
     case LK_CPU_PREP_NONE:
@@ -57,7 +61,7 @@ lk_cpu_operand lk_cpu_operand_of(lk_cpu_prep prep, const lk_cpu_prepared *prepar
     } else if (prep == LK_CPU_PREP_R13 || prep == LK_CPU_PREP_R16B) {
         operand.x = prepared->x + first * width;
     } else {
-        operand.q = prepared->q + first * width;
+        operand.q = prepared->q + first * lk_cpu_q_stride(width);
         operand.d = prepared->d + first * (width / group_of(prep));
         operand.sums = prepared->sums + first * (width / LK_SUBGROUP);
     }
@@ -74,6 +78,7 @@ static void call_quant(const lk_backend *b, const lk_cpu_product *p, uint32_t be
     const lk_act_rows rows = {.q = p->in.q,
                               .d = p->in.d,
                               .sums = p->in.sums,
+                              .q_stride = lk_cpu_q_stride(p->in.width),
                               .n = p->in.width,
                               .group = group_of(p->in.prep),
                               .n_rows = p->n_rows};

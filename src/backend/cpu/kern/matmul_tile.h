@@ -21,7 +21,7 @@ LK_INLINE void lk_tile_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, c
 #pragma GCC unroll 8
     for (int i = 0; i < n_rows; i++) {
         const size_t row = r + (size_t)i;
-        rows[i].q = x->q + row * x->n + k;
+        rows[i].q = x->q + row * x->q_stride + k;
         rows[i].d = x->d + row * (x->n / kind.block_elems) + k / kind.block_elems;
         rows[i].sums = x->sums + row * (x->n / LK_SUBGROUP) + k / LK_SUBGROUP;
     }

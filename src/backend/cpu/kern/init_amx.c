@@ -1,0 +1,15 @@
+/* init_amx.c - puts the kernels of this instruction set into the table. */
+#include "backend/cpu/kern/kern_amx.h"
+#include "backend/cpu/kern/tile.h"
+#include "backend/cpu/kernels.h"
+
+void lk_cpu_kernels_init_amx(lk_cpu_kernels *kernels) {
+    for (size_t i = 0; i < LK_N_FORMATS; i++) {
+        const uint32_t block_elems = lk_tile_kind_of(lk_format_at(i)->type).block_elems;
+        if (block_elems == 32) {
+            kernels->matmul_format[i] = lk_matmul_block32_amx;
+        } else if (block_elems == 256) {
+            kernels->matmul_format[i] = lk_matmul_block256_amx;
+        }
+    }
+}
