@@ -5,6 +5,7 @@
 #include "lk/base.h"
 #include "lk/context.h"
 #include "lk/gguf.h"
+#include "lk/machine.h"
 #include "lk/model.h"
 #include "lk/quantize.h"
 #include "lk/random_model.h"

@@ -1,0 +1,121 @@
+/* cpu_peak.c - see cpu_peak.h. The loops are in kern/peak_<isa>.c; here they are cut into tasks for
+ * the pool and timed. The best of several runs counts, since others can only slow one down. */
+#include "backend/cpu/cpu_peak.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "backend/cpu/kern/peak.h"
+#include "backend/cpu/kernels.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/huge_pages.h"
+
+enum { CHUNK_BYTES = 4 << 20, N_CHUNKS = 128, N_ROUNDS = 1 << 15, TASKS_PER_THREAD = 64 };
+#define MEMORY_BYTES ((size_t)CHUNK_BYTES * N_CHUNKS)
+static const double read_s = 1.0;
+static const double int8_s = 0.5;
+
+typedef struct peak {
+    uint32_t isa;
+    const char *memory;
+    int32_t (*int8)(uint32_t n_rounds, const int8_t in[64]);
+    uint32_t int8_ops;
+    int64_t (*read)(const void *memory, size_t n_bytes);
+    int64_t sums[LK_POOL_MAX_THREADS]; /* what the loops found: it has to go somewhere */
+} peak;
+
+static int64_t read_plain(const void *memory, size_t n_bytes) {
+    const int64_t *p = (const int64_t *)memory;
+    int64_t sum[8] = {0};
+    for (size_t i = 0; i < n_bytes / sizeof p[0]; i += 8) {
+        for (int k = 0; k < 8; k++) {
+            sum[k] ^= p[i + (size_t)k];
+        }
+    }
+    return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
+}
+
+static void choose(peak *p, uint32_t isa_mask) {
+    p->read = read_plain;
+#if defined(__x86_64__)
+    const uint32_t usable = lk_cpu_detect() & isa_mask;
+    if ((usable & LK_ISA_AVX512) != 0) {
+        p->isa = LK_ISA_AVX512;
+        p->int8 = lk_peak_int8_avx512;
+        p->int8_ops = LK_PEAK_INT8_AVX512_OPS;
+        p->read = lk_peak_read_avx512;
+    } else if ((usable & LK_ISA_AVX2) != 0) {
+        p->isa = LK_ISA_AVX2;
+        p->int8 = lk_peak_int8_avx2;
+        p->int8_ops = LK_PEAK_INT8_AVX2_OPS;
+        p->read = lk_peak_read_avx2;
+    }
+#else
+    (void)isa_mask;
+#endif
+}
+
+static double seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The first touch of the memory, by the thread that is free: whoever reads it later. */
+static void touch(void *arg, uint32_t i_task, uint32_t i_thread) {
+    (void)i_thread;
+    memset((char *)arg + (size_t)i_task * CHUNK_BYTES, (int)i_task, CHUNK_BYTES);
+}
+
+static void read_chunk(void *arg, uint32_t i_task, uint32_t i_thread) {
+    peak *p = (peak *)arg;
+    p->sums[i_thread] += p->read(p->memory + (size_t)i_task * CHUNK_BYTES, CHUNK_BYTES);
+}
+
+static void run_int8(void *arg, uint32_t i_task, uint32_t i_thread) {
+    peak *p = (peak *)arg;
+    int8_t in[64];
+    for (uint32_t i = 0; i < 64; i++) {
+        in[i] = (int8_t)(i * 37 + i_task);
+    }
+    p->sums[i_thread] += p->int8(N_ROUNDS, in);
+}
+
+/* The shortest of the runs that fit into `limit_s` (at least three). */
+static double best_of(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks, double limit_s) {
+    double best = 0.0;
+    const double start = seconds();
+    for (int i = 0; i < 3 || seconds() - start < limit_s; i++) {
+        const double begin = seconds();
+        lk_pool_run(pool, fn, arg, n_tasks);
+        const double taken = seconds() - begin;
+        best = i == 0 || taken < best ? taken : best;
+    }
+    return best > 1e-9 ? best : 1e-9;
+}
+
+lk_status lk_cpu_peak_measure(lk_pool *pool, uint32_t isa_mask, const lk_allocator *allocator,
+                              lk_machine_speed *speed, lk_error *err) {
+    peak p = {.isa = 0};
+    choose(&p, isa_mask);
+    char *memory = (char *)lk_alloc(allocator, MEMORY_BYTES);
+    if (memory == NULL) {
+        return lk_fail_nomem(err, "memory to read", MEMORY_BYTES);
+    }
+    lk_huge_pages_ask(memory, MEMORY_BYTES);
+    p.memory = memory;
+    lk_pool_run(pool, touch, memory, N_CHUNKS);
+    const double read = best_of(pool, read_chunk, &p, N_CHUNKS, read_s);
+    lk_free(allocator, memory, MEMORY_BYTES);
+    speed->n_threads = lk_pool_n_threads(pool);
+    speed->isa = p.isa;
+    speed->read_bytes_per_s = (double)MEMORY_BYTES / read;
+    speed->int8_ops_per_s = 0.0;
+    if (p.int8 != NULL) {
+        const uint32_t n_tasks = speed->n_threads * TASKS_PER_THREAD;
+        const double taken = best_of(pool, run_int8, &p, n_tasks, int8_s);
+        speed->int8_ops_per_s = (double)p.int8_ops * N_ROUNDS * n_tasks / taken;
+    }
+    return LK_OK;
+}

@@ -1,0 +1,18 @@
+/* peak.h - loops that do nothing but keep the processor's int8 units, or its loads, busy: what
+ * kernels are measured against. Their results mean nothing, but must be used. */
+#ifndef LK_BACKEND_CPU_KERN_PEAK_H
+#define LK_BACKEND_CPU_KERN_PEAK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Operations of one round of each loop. */
+enum { LK_PEAK_INT8_AVX2_OPS = 6 * 32 * 2, LK_PEAK_INT8_AVX512_OPS = 16 * 64 * 2 };
+int32_t lk_peak_int8_avx2(uint32_t n_rounds, const int8_t in[64]);
+int32_t lk_peak_int8_avx512(uint32_t n_rounds, const int8_t in[64]);
+
+/* Reads n_bytes, a multiple of 4096, at a 64-byte boundary. */
+int64_t lk_peak_read_avx2(const void *memory, size_t n_bytes);
+int64_t lk_peak_read_avx512(const void *memory, size_t n_bytes);
+
+#endif

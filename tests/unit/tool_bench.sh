@@ -1,0 +1,76 @@
+# tool_bench.sh - `lockstep bench`: each output, that digests agree over threads, instruction sets
+# and batches, that the machine is measured, and wrong use.
+set -u
+failed=0
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    failed=1
+}
+# has FILE PATTERN: FILE (out or err) holds a match.
+has() {
+    grep -e "$2" "$1" >/dev/null || fail "no '$2' in $1 of: $last: $(cat "$1")"
+}
+# run STATUS ARGUMENTS...: standard output to ./out, standard error to ./err.
+run() {
+    expected=$1
+    shift
+    last="bench $*"
+    "$LK_TOOL" bench "$@" >out 2>err
+    status=$?
+    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
+}
+
+"$LK_TOOL" make-random qwen3-tiny Q4_K_M a.gguf >out 2>err || fail "no model: $(cat err)"
+
+# All that ends at position 24 has one digest: pp24, tg8 after 16, tg8 of 1 and 3 sequences after
+# prompts of 16, on any threads and instruction sets.
+run 0 a.gguf -p 24 -n 8 -d 0,16 -b 1,3 --batch-prompt 16 --batch-gen 8 -t 1,2 --isa all,scalar \
+    -r 2 --no-machine --no-warmup -o csv
+[ ! -s err ] || fail "$last wrote to standard error: $(cat err)"
+n=$(wc -l <out)
+[ "$n" = 49 ] || fail "$last printed $n lines, expected 49"
+n=$(awk -F, '$9 + $10 == 24 { print $17 }' out | sort -u | wc -l)
+[ "$n" = 1 ] || fail "$last: $n digests of the row at position 24, expected 1: $(cat out)"
+n=$(awk -F, 'NR > 1 { print $17 }' out | sort -u | wc -l)
+[ "$n" = 5 ] || fail "$last: $n digests of the rows at 5 positions, expected 5: $(cat out)"
+awk -F, 'NR > 1 && !($13 > 0) { exit 1 }' out || fail "$last: a speed is not above 0: $(cat out)"
+
+# Other keys and values, other bits.
+run 0 -m a.gguf -p 24 -n 0 --kv-type f16 --kv-type q8_0 --kv-type q8_0,f16 -t 1 -r 1 --no-machine \
+    -o csv
+n=$(awk -F, 'NR > 1 { print $17 }' out | sort -u | wc -l)
+[ "$n" = 3 ] || fail "$last: $n digests of three KV types: $(cat out)"
+
+run 0 a.gguf -p 16 -n 4 -t 1 -r 2
+has out '^machine, 1 threads, all: reads [1-9][0-9.]* GB/s, int8 '
+has out ' pp16 .* +- .* % '
+run 0 -t 1
+has out '^machine, 1 threads'
+run 0 a.gguf -p 16 -n 4 -t 1 -r 2 --no-machine -o md
+has out '^| model  *|  *MiB '
+has out '^| qwen3 1.5M Q4_K - Medium '
+run 0 a.gguf -p 16 -n 4 -t 1 -r 2 --no-machine -o json
+has out '"test": "pp16"'
+has out '"is_wrong": false'
+has out '"load_seconds": '
+run 0 a.gguf -p 16 -n 4 -d 8 -t 1 -r 2 --no-machine --peer-style
+has out '^| model  *|  *size |  *params | backend    | threads |  *test |  *t/s |$'
+has out '^| qwen3 1.5M Q4_K - Medium  *|  *0.94 MiB |  *1.51 M | CPU  *|  *1 |  *pp16 @ d8 |'
+
+run 1 none.gguf
+has err 'none.gguf'
+run 2 a.gguf -p 1,x
+has err "--prompt needs up to 16 numbers from 0 to 1048576, not '1,x'"
+run 2 a.gguf -n -1
+run 2 a.gguf -b 0
+run 2 a.gguf -t 1,0
+run 2 a.gguf --isa avx3
+has err "not 'avx3'"
+run 2 a.gguf --kv-type q4_0
+run 2 a.gguf -o xml
+run 2 a.gguf -r 0
+run 0 --help
+
+rm -f a.gguf out err
+exit $failed
