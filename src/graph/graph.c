@@ -9,6 +9,11 @@
 #include "base/error.h"
 #include "graph/plan.h"
 
+typedef struct lk_weight_view {
+    struct lk_weight_view *next;
+    lk_weight w;
+} lk_weight_view;
+
 enum { FIRST_CAPACITY = 64, MAX_ENTRIES = 1 << 20 };
 
 const char *lk_node_name(lk_node_kind kind) {
@@ -44,6 +49,11 @@ void lk_graph_deinit(lk_graph *graph) {
     const lk_allocator *a = graph->allocator;
     if (a == NULL) {
         return;
+    }
+    while (graph->views != NULL) {
+        lk_weight_view *next = graph->views->next;
+        lk_free(a, graph->views, sizeof *graph->views);
+        graph->views = next;
     }
     lk_free_array(a, graph->nodes, graph->cap_nodes, sizeof *graph->nodes);
     lk_free_array(a, graph->values, graph->cap_values, sizeof *graph->values);
@@ -164,6 +174,31 @@ static bool check_width(lk_graph *graph, const char *what, uint64_t found, uint6
     return false;
 }
 
+const lk_weight *lk_graph_weight_rows(lk_graph *graph, const lk_weight *w, uint64_t first,
+                                      uint64_t n) {
+    if (graph->status != LK_OK) {
+        return NULL;
+    }
+    if (w->n_dims > 2 || n == 0 || first > w->ne[1] || n > w->ne[1] - first) {
+        graph->status =
+            lk_fail(&graph->error, LK_E_INTERNAL, LK_AT_SUBJECT(w->name),
+                    "rows %llu to %llu of tensor %.128s do not exist", (unsigned long long)first,
+                    (unsigned long long)(first + n - 1), w->name);
+        return NULL;
+    }
+    lk_weight_view *view = lk_alloc_zero(graph->allocator, sizeof *view);
+    if (view == NULL) {
+        graph->status = lk_fail_nomem(&graph->error, "a part of a tensor", sizeof *view);
+        return NULL;
+    }
+    view->next = graph->views;
+    graph->views = view;
+    view->w = *w;
+    view->w.data = w->data + (size_t)first * w->row_bytes;
+    view->w.ne[1] = n;
+    return &view->w;
+}
+
 lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table) {
     if (graph->status != LK_OK || !check_shape(graph, table, 2, 0, 0, 0)) {
         return -1;
@@ -218,7 +253,7 @@ lk_value lk_graph_bias(lk_graph *graph, lk_value x, const lk_weight *b) {
     return add_node(graph, node, info.width, info.space);
 }
 
-/* ADD and SILU_MUL: two inputs of one shape. */
+/* ADD and the gated ones: two inputs of one shape. */
 static lk_value add_pairwise(lk_graph *graph, lk_node_kind kind, lk_value a, lk_value b) {
     if (!usable(graph, a) || !usable(graph, b)) {
         return -1;
@@ -236,7 +271,78 @@ lk_value lk_graph_add(lk_graph *graph, lk_value a, lk_value b) {
 }
 
 lk_value lk_graph_silu_mul(lk_graph *graph, lk_value gate, lk_value up) {
-    return add_pairwise(graph, LK_NODE_SILU_MUL, gate, up);
+    return lk_graph_gated(graph, LK_NODE_SILU_MUL, gate, up);
+}
+
+static bool check_gated(lk_graph *graph, lk_node_kind kind) {
+    if (kind == LK_NODE_SILU_MUL || kind == LK_NODE_GELU_MUL || kind == LK_NODE_CLAMPED_SILU_MUL) {
+        return true;
+    }
+    graph->status = lk_fail(&graph->error, LK_E_INTERNAL, LK_NOWHERE, "%s is no gated activation",
+                            lk_node_name(kind));
+    return false;
+}
+
+lk_value lk_graph_gated(lk_graph *graph, lk_node_kind activation, lk_value gate, lk_value up) {
+    if (graph->status != LK_OK || !check_gated(graph, activation)) {
+        return -1;
+    }
+    return add_pairwise(graph, activation, gate, up);
+}
+
+/* SCALE and SOFTCAP. */
+static lk_value add_factor(lk_graph *graph, lk_node_kind kind, lk_value x, double factor) {
+    if (!usable(graph, x)) {
+        return -1;
+    }
+    const float rounded = (float)factor;
+    if (!(rounded > -1e30f && rounded < 1e30f)) {
+        graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(lk_node_name(kind)),
+                                "%s by %g, expected less than 1e30", lk_node_name(kind), factor);
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    lk_node node = make_node(kind, x, -1, -1);
+    node.p.factor = rounded;
+    return add_node(graph, node, info.width, info.space);
+}
+
+lk_value lk_graph_scale(lk_graph *graph, lk_value x, double factor) {
+    return factor == 1.0 ? x : add_factor(graph, LK_NODE_SCALE, x, factor);
+}
+
+lk_value lk_graph_softcap(lk_graph *graph, lk_value x, double cap) {
+    return cap == 0.0 ? x : add_factor(graph, LK_NODE_SOFTCAP, x, cap);
+}
+
+lk_value lk_graph_row_gate(lk_graph *graph, lk_value x, lk_value gate) {
+    if (!usable(graph, x) || !usable(graph, gate)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    if (!check_width(graph, "row_gate", info_of(graph, gate)->width, 1) ||
+        !check_width(graph, "row_gate", info_of(graph, gate)->space, info.space)) {
+        return -1;
+    }
+    return add_node(graph, make_node(LK_NODE_ROW_GATE, x, gate, -1), info.width, info.space);
+}
+
+lk_value lk_graph_temperature(lk_graph *graph, lk_value x, double scale, uint32_t period) {
+    if (!usable(graph, x)) {
+        return -1;
+    }
+    if (!(scale > -1e6 && scale < 1e6) || period == 0 || info_of(graph, x)->space != LK_ROWS_ALL) {
+        graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT("temperature"),
+                                "a temperature of scale %g every %u positions, expected less than "
+                                "1e6 and at least 1",
+                                scale, period);
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    lk_node node = make_node(LK_NODE_TEMPERATURE, x, -1, -1);
+    node.p.temperature.scale = scale;
+    node.p.temperature.period = period;
+    return add_node(graph, node, info.width, info.space);
 }
 
 uint32_t lk_graph_add_rope(lk_graph *graph, const lk_rope_params *params, lk_rope_order order,
@@ -334,33 +440,42 @@ lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
     return add_node(graph, node, a->n_heads * a->head_dim, LK_ROWS_ALL);
 }
 
-lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_weight *gate,
-                      const lk_weight *up, const lk_weight *down, uint32_t n_used, bool normalise) {
-    if (!usable(graph, x) || !usable(graph, router_logits)) {
+static bool check_expert_biases(lk_graph *graph, const lk_moe *moe, uint64_t width, uint64_t n_ff,
+                                uint64_t n_experts) {
+    return moe->gate_bias == NULL || (check_f32(graph, moe->gate_bias) &&
+                                      check_shape(graph, moe->gate_bias, 2, n_ff, n_experts, 0) &&
+                                      check_f32(graph, moe->up_bias) &&
+                                      check_shape(graph, moe->up_bias, 2, n_ff, n_experts, 0) &&
+                                      check_f32(graph, moe->down_bias) &&
+                                      check_shape(graph, moe->down_bias, 2, width, n_experts, 0));
+}
+
+lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_moe *moe) {
+    if (!usable(graph, x) || !usable(graph, router_logits) ||
+        !check_gated(graph, moe->activation)) {
         return -1;
     }
     const lk_value_info info = *info_of(graph, x);
     const uint32_t n_experts = info_of(graph, router_logits)->width;
-    const uint64_t n_ff = gate->ne[1];
-    if (!check_shape(graph, gate, 3, info.width, 0, n_experts) ||
-        !check_shape(graph, up, 3, info.width, n_ff, n_experts) ||
-        !check_shape(graph, down, 3, n_ff, info.width, n_experts) || !check_blocks(graph, gate) ||
-        !check_blocks(graph, up) || !check_blocks(graph, down)) {
+    const uint64_t n_ff = moe->gate->ne[1];
+    if (!check_shape(graph, moe->gate, 3, info.width, 0, n_experts) ||
+        !check_shape(graph, moe->up, 3, info.width, n_ff, n_experts) ||
+        !check_shape(graph, moe->down, 3, n_ff, info.width, n_experts) ||
+        !check_blocks(graph, moe->gate) || !check_blocks(graph, moe->up) ||
+        !check_blocks(graph, moe->down) ||
+        !check_expert_biases(graph, moe, info.width, n_ff, n_experts)) {
         return -1;
     }
-    if (n_used == 0 || n_used > n_experts) {
-        graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(gate->name),
-                                "%u experts used of %u (tensor %s)", n_used, n_experts, gate->name);
+    if (moe->n_used == 0 || moe->n_used > n_experts) {
+        graph->status =
+            lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(moe->gate->name),
+                    "%u experts used of %u (tensor %s)", moe->n_used, n_experts, moe->gate->name);
         return -1;
     }
     lk_node node = make_node(LK_NODE_MOE, x, router_logits, -1);
-    node.p.moe.gate = gate;
-    node.p.moe.up = up;
-    node.p.moe.down = down;
+    node.p.moe = *moe;
     node.p.moe.n_experts = n_experts;
-    node.p.moe.n_used = n_used;
     node.p.moe.n_ff = (uint32_t)n_ff;
-    node.p.moe.normalise = normalise;
     return add_node(graph, node, info.width, info.space);
 }
 

@@ -56,8 +56,10 @@ typedef struct lk_value_info {
      * of the arena, its rows `width` floats apart; offset is a multiple of LK_PLAN_ALIGN. A value
      * keeps its place through the whole run of row-wise nodes that it is written or last used in. A
      * row-wise node may find its output in the place of in[0] and nowhere else among its inputs.
-     * The logits have no place: they go to the step's own buffer. */
+     * The logits have no place, nor have the values that row-wise nodes turn into them one after
+     * the other: they lie in the step's own buffer. */
     size_t offset;
+    bool in_logits;
 } lk_value_info;
 
 enum { LK_PLAN_ALIGN = 16 };
@@ -76,6 +78,21 @@ typedef struct lk_attention {
     uint32_t i_kv;          /* index of the KV layer, given by the builder */
 } lk_attention;
 
+/* The experts of one layer. Biases: f32, one vector for each expert; all three or none. */
+typedef struct lk_moe {
+    const lk_weight *gate; /* [width, n_ff, n_experts] */
+    const lk_weight *up;
+    const lk_weight *down;      /* [n_ff, width, n_experts] */
+    const lk_weight *gate_bias; /* [n_ff, n_experts], or NULL */
+    const lk_weight *up_bias;
+    const lk_weight *down_bias; /* [width, n_experts] */
+    uint32_t n_used;
+    bool normalise;          /* the weights of the chosen ones are divided by their sum */
+    lk_node_kind activation; /* LK_NODE_SILU_MUL or another gated one */
+    uint32_t n_experts;      /* this and n_ff are given by the builder */
+    uint32_t n_ff;
+} lk_moe;
+
 typedef struct lk_node {
     lk_node_kind kind;
     int32_t layer; /* -1 outside the layers */
@@ -93,15 +110,12 @@ typedef struct lk_node {
             uint32_t i_rope; /* index into lk_graph.ropes */
         } rope;
         lk_attention attn; /* ATTENTION: in = q, k, v; stores k and v, then attends */
+        lk_moe moe;        /* MOE: in[0] = x, in[1] = router logits */
+        float factor;      /* SCALE; SOFTCAP: the cap */
         struct {
-            const lk_weight *gate; /* [width, n_ff, n_experts] */
-            const lk_weight *up;
-            const lk_weight *down; /* [n_ff, width, n_experts] */
-            uint32_t n_experts;
-            uint32_t n_used;
-            uint32_t n_ff;
-            bool normalise;
-        } moe; /* MOE: in[0] = x, in[1] = router logits */
+            double scale;
+            uint32_t period;
+        } temperature;
     } p;
 } lk_node;
 
@@ -130,7 +144,8 @@ typedef struct lk_graph {
     uint32_t n_ropes, cap_ropes;
     lk_kv_layer *kv_layers;
     uint32_t n_kv_layers, cap_kv_layers;
-    int32_t layer; /* given to the nodes that are added now */
+    struct lk_weight_view *views; /* of lk_graph_weight_rows, the last one first */
+    int32_t layer;                /* given to the nodes that are added now */
     uint32_t n_vocab;
     lk_value logits;     /* LK_ROWS_OUT, width n_vocab */
     size_t arena_floats; /* memory plan: floats per row over all values */
@@ -141,6 +156,10 @@ typedef struct lk_graph {
 void lk_graph_init(lk_graph *graph, const lk_allocator *allocator);
 void lk_graph_deinit(lk_graph *graph);
 void lk_graph_set_layer(lk_graph *graph, int32_t layer);
+/* Rows [first, first + n) of a matrix as a weight of their own, which the graph keeps; NULL after
+ * an error. For matrices that a file stores fused. */
+const lk_weight *lk_graph_weight_rows(lk_graph *graph, const lk_weight *w, uint64_t first,
+                                      uint64_t n);
 
 lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table);
 lk_value lk_graph_rms_norm(lk_graph *graph, lk_value x, const lk_weight *w, float eps,
@@ -150,6 +169,16 @@ lk_value lk_graph_matmul(lk_graph *graph, lk_value x, const lk_weight *w);
 lk_value lk_graph_bias(lk_graph *graph, lk_value x, const lk_weight *b);
 lk_value lk_graph_add(lk_graph *graph, lk_value a, lk_value b);
 lk_value lk_graph_silu_mul(lk_graph *graph, lk_value gate, lk_value up);
+/* As lk_graph_silu_mul, with the activation LK_NODE_SILU_MUL, GELU_MUL or CLAMPED_SILU_MUL. */
+lk_value lk_graph_gated(lk_graph *graph, lk_node_kind activation, lk_value gate, lk_value up);
+/* Every element times `factor`, which is finite; x itself where that is 1. */
+lk_value lk_graph_scale(lk_graph *graph, lk_value x, double factor);
+/* tanh(x / cap) * cap; x itself where cap is 0. */
+lk_value lk_graph_softcap(lk_graph *graph, lk_value x, double cap);
+/* Every row of x times the logistic of its gate [rows, 1]. */
+lk_value lk_graph_row_gate(lk_graph *graph, lk_value x, lk_value gate);
+/* Every row times 1 + scale * ln(floor(position / period) + 1). */
+lk_value lk_graph_temperature(lk_graph *graph, lk_value x, double scale, uint32_t period);
 /* Returns the index for lk_graph_rope. */
 uint32_t lk_graph_add_rope(lk_graph *graph, const lk_rope_params *params, lk_rope_order order,
                            uint32_t n_rot);
@@ -157,8 +186,7 @@ lk_value lk_graph_rope(lk_graph *graph, lk_value x, uint32_t n_heads, uint32_t h
                        uint32_t i_rope);
 lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
                             const lk_attention *attention);
-lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_weight *gate,
-                      const lk_weight *up, const lk_weight *down, uint32_t n_used, bool normalise);
+lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_moe *moe);
 /* From here on only the rows that want logits. */
 lk_value lk_graph_select_out(lk_graph *graph, lk_value x);
 /* Marks the logits, plans memory; returns the first error of all. A value that nothing uses is an

@@ -53,14 +53,25 @@ static void find_heirs(planner *p) {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const lk_node *node = &graph->nodes[i];
         const lk_value in = node->in[0];
-        if (in < 0 || !lk_node_is_row_wise(node->kind) || node->out == graph->logits ||
-            in == node->in[1]) {
+        if (in < 0 || !lk_node_is_row_wise(node->kind) || in == node->in[1]) {
             continue;
         }
         const lk_value_info *x = &graph->values[in];
         const lk_value_info *y = &graph->values[node->out];
         if (x->last_node == (int32_t)i && x->width == y->width && x->space == y->space) {
             p->heir[in] = node->out;
+        }
+    }
+}
+
+/* The logits and the values whose place they take over. */
+static void mark_logits(const planner *p, lk_graph *graph) {
+    lk_value v = graph->logits;
+    for (uint32_t i = graph->n_nodes; i-- > 0;) {
+        const lk_node *node = &graph->nodes[i];
+        if (node->out == v) {
+            graph->values[v].in_logits = true;
+            v = node->in[0] >= 0 && p->heir[node->in[0]] == v ? node->in[0] : -1;
         }
     }
 }
@@ -91,7 +102,7 @@ static void place_values(planner *p, lk_graph *graph) {
         const lk_node *node = &graph->nodes[i];
         const lk_value v = node->out;
         const bool is_heir = node->in[0] >= 0 && p->heir[node->in[0]] == v;
-        if (v == graph->logits || is_heir) {
+        if (graph->values[v].in_logits || is_heir) {
             continue;
         }
         lk_value end = v;
@@ -127,6 +138,7 @@ lk_status lk_graph_plan(lk_graph *graph, lk_error *err) {
         graph->arena_floats = 0;
         find_runs(&p);
         find_heirs(&p);
+        mark_logits(&p, graph);
         place_values(&p, graph);
     }
     lk_free_array(a, p.places, n_values, sizeof *p.places);

@@ -37,7 +37,7 @@ void lk_loader_text(lk_loader *loader, const char *key, char *text, size_t size)
 /* The key describes and changes nothing: may be there with any value. */
 void lk_loader_ignore(lk_loader *loader, const char *key);
 /* The key may be there, but only with this value (0 and 1 also for bool): anything else is
- * LK_E_UNSUPPORTED. */
+ * LK_E_UNSUPPORTED. A key that was read before is not looked at. */
 void lk_loader_expect(lk_loader *loader, const char *key, uint32_t expected);
 
 /* Tensors: `name` alone, or "blk.<layer>.<name>" where layer >= 0. The shape is checked. */

@@ -200,7 +200,8 @@ void lk_loader_ignore(lk_loader *loader, const char *key) {
 
 void lk_loader_expect(lk_loader *loader, const char *key, uint32_t expected) {
     lk_gguf_value value;
-    if (!read_key(loader, key, false, &value)) {
+    const int64_t at = has_failed(loader) ? -1 : find(loader, key, &value);
+    if (at < 0 || loader->key_used[at] || !read_key(loader, key, false, &value)) {
         return;
     }
     const bool is_float = value.type == LK_GGUF_F32 || value.type == LK_GGUF_F64;

@@ -81,6 +81,13 @@ static inline float lk_tanhf(float x) {
     return lk_f32_from_bits(lk_f32_bits(e / (e + 2.0f)) | sign);
 }
 
+/* 2 sqrt(2 / pi) and that times 0.044715: twice the argument of the tanh in GELU. */
+#define LK_GELU_LINEAR 0x1.988454p+0f
+#define LK_GELU_CUBIC 0x1.2444f2p-4f
+/* The clamped SiLU product: limit of both branches, factor of the logistic's argument (1.702). */
+#define LK_CLAMPED_SILU_LIMIT 7.0f
+#define LK_CLAMPED_SILU_FACTOR 0x1.b3b646p+0f
+
 /* The binary64 functions. They carry intermediate results as unevaluated sums of two binary64
  * numbers (about 100 bits; Dekker 1971, Knuth TAOCP 4.2.2), so the result is nearly always the
  * nearest binary64 number. NaN for NaN. */

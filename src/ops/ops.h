@@ -68,9 +68,17 @@ typedef enum lk_rope_order { LK_ROPE_NORMAL, LK_ROPE_NEOX } lk_rope_order;
 /* Rotates the first n_rot elements of one head in place. cos_sin: n_rot / 2 pairs (cos, sin). */
 typedef void lk_rope_fn(float *x, size_t n_rot, lk_rope_order order, const float *cos_sin);
 
-/* Element-wise, n elements; y may be either input. */
-typedef void lk_silu_mul_fn(const float *gate, const float *up, size_t n, float *y);
+/* Element-wise, n elements; y may be either input. The gated ones are products of an activation of
+ * the gate and the other branch (section 7); clamping lets no infinity through unseen: inputs are
+ * finite. */
+typedef void lk_gated_fn(const float *gate, const float *up, size_t n, float *y);
+typedef lk_gated_fn lk_silu_mul_fn;
+typedef lk_gated_fn lk_gelu_mul_fn;
+typedef lk_gated_fn lk_clamped_silu_mul_fn;
 typedef void lk_add_fn(const float *a, const float *b, size_t n, float *y);
+/* y = x * factor, y = tanh(x / cap) * cap; y may be x. */
+typedef void lk_scale_fn(const float *x, float factor, size_t n, float *y);
+typedef void lk_softcap_fn(const float *x, float cap, size_t n, float *y);
 /* y += weight * x (section 11). */
 typedef void lk_scale_add_fn(const float *x, float weight, size_t n, float *y);
 

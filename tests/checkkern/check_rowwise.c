@@ -244,9 +244,9 @@ void ck_check_add(ck_run *run) {
 }
 
 /* Besides the rows: every 4099th bit pattern as the gate, which covers exp. */
-void ck_check_silu_mul(ck_run *run) {
+static void check_gated(ck_run *run, const char *name, lk_gated_fn *fn, lk_gated_fn *ref) {
     enum { PIECE = 4096 };
-    compare_two_inputs(run, "silu_mul", run->kernels->silu_mul, lk_silu_mul_ref);
+    compare_two_inputs(run, name, fn, ref);
     float *const gate = ck_place_f32(CK_IN0, PIECE, 0);
     float *const up = ck_place_f32(CK_IN1, PIECE, 0);
     float *const y = ck_place_f32(CK_OUT0, PIECE, 0);
@@ -255,15 +255,57 @@ void ck_check_silu_mul(ck_run *run) {
         up[k] = 1.0f;
     }
     for (uint64_t bits = ck_below(run, 4099); bits <= UINT32_MAX;) {
-        ck_at(run, "silu_mul of bit patterns from %08x", (unsigned)bits);
+        ck_at(run, "%s of bit patterns from %08x", name, (unsigned)bits);
         for (size_t k = 0; k < PIECE; k++, bits += 4099) {
             gate[k] = lk_f32_from_bits((uint32_t)bits);
         }
-        run->kernels->silu_mul(gate, up, PIECE, y);
-        lk_silu_mul_ref(gate, up, PIECE, want);
+        fn(gate, up, PIECE, y);
+        ref(gate, up, PIECE, want);
         run->n_calls++;
         ck_same_f32(run, "y", y, want, PIECE);
     }
+}
+
+void ck_check_silu_mul(ck_run *run) {
+    check_gated(run, "silu_mul", run->kernels->silu_mul, lk_silu_mul_ref);
+}
+
+void ck_check_gelu_mul(ck_run *run) {
+    check_gated(run, "gelu_mul", run->kernels->gelu_mul, lk_gelu_mul_ref);
+}
+
+void ck_check_clamped_silu_mul(ck_run *run) {
+    check_gated(run, "clamped_silu_mul", run->kernels->clamped_silu_mul, lk_clamped_silu_mul_ref);
+}
+
+/* scale and softcap: one input and a constant. */
+static void compare_one_input(ck_run *run, const char *name, lk_scale_fn *fn, lk_scale_fn *ref) {
+    static const float constants[] = {1.0f, 0.22f, 30.0f, 0x1p-30f};
+    for (size_t i = 0; i < ck_n_row_sizes * CK_N_KINDS * 8; i++) {
+        const size_t n = ck_row_sizes[i % ck_n_row_sizes];
+        const ck_kind kind = (ck_kind)(i / ck_n_row_sizes % CK_N_KINDS);
+        const float c = constants[i / ck_n_row_sizes / CK_N_KINDS % 4];
+        const bool in_place = i / ck_n_row_sizes / CK_N_KINDS / 4 != 0;
+        ck_at(run, "%s n=%zu %s by %g%s", name, n, ck_kind_name(kind), (double)c,
+              in_place ? " in place" : "");
+        float *const y = ck_place_f32(CK_OUT0, n, ck_below(run, 17));
+        float *const x = in_place ? y : ck_place_f32(CK_IN0, n, ck_below(run, 17));
+        float *const want = ck_place_f32(CK_WANT0, n, 0);
+        ck_fill(run, x, n, kind);
+        ref(x, c, n, want);
+        fn(x, c, n, y);
+        run->n_calls++;
+        ck_same_f32(run, "y", y, want, n);
+        ck_check_guard(run, CK_OUT0);
+    }
+}
+
+void ck_check_scale(ck_run *run) {
+    compare_one_input(run, "scale", run->kernels->scale, lk_scale_ref);
+}
+
+void ck_check_softcap(ck_run *run) {
+    compare_one_input(run, "softcap", run->kernels->softcap, lk_softcap_ref);
 }
 
 void ck_check_scale_add(ck_run *run) {
@@ -297,6 +339,26 @@ static void time_silu_mul(void *arg) {
     k->silu_mul(bench_a, bench_b, BENCH_N, bench_y);
 }
 
+static void time_gelu_mul(void *arg) {
+    const lk_cpu_kernels *const k = arg;
+    k->gelu_mul(bench_a, bench_b, BENCH_N, bench_y);
+}
+
+static void time_clamped_silu_mul(void *arg) {
+    const lk_cpu_kernels *const k = arg;
+    k->clamped_silu_mul(bench_a, bench_b, BENCH_N, bench_y);
+}
+
+static void time_scale(void *arg) {
+    const lk_cpu_kernels *const k = arg;
+    k->scale(bench_a, 0.5f, BENCH_N, bench_y);
+}
+
+static void time_softcap(void *arg) {
+    const lk_cpu_kernels *const k = arg;
+    k->softcap(bench_a, 30.0f, BENCH_N, bench_y);
+}
+
 static void time_scale_add(void *arg) {
     const lk_cpu_kernels *const k = arg;
     k->scale_add(bench_a, 0.0f, BENCH_N, bench_y);
@@ -312,6 +374,31 @@ void ck_bench_silu_mul(ck_run *run) {
     lk_cpu_kernels k;
     bench_fill(run);
     ck_bench(run, "silu_mul n=4096", time_silu_mul, table_of(run, &k), BENCH_N * 12, BENCH_N);
+}
+
+void ck_bench_gelu_mul(ck_run *run) {
+    lk_cpu_kernels k;
+    bench_fill(run);
+    ck_bench(run, "gelu_mul n=4096", time_gelu_mul, table_of(run, &k), BENCH_N * 12, BENCH_N);
+}
+
+void ck_bench_clamped_silu_mul(ck_run *run) {
+    lk_cpu_kernels k;
+    bench_fill(run);
+    ck_bench(run, "clamped_silu_mul n=4096", time_clamped_silu_mul, table_of(run, &k), BENCH_N * 12,
+             BENCH_N);
+}
+
+void ck_bench_scale(ck_run *run) {
+    lk_cpu_kernels k;
+    bench_fill(run);
+    ck_bench(run, "scale n=4096", time_scale, table_of(run, &k), BENCH_N * 8, BENCH_N);
+}
+
+void ck_bench_softcap(ck_run *run) {
+    lk_cpu_kernels k;
+    bench_fill(run);
+    ck_bench(run, "softcap n=4096", time_softcap, table_of(run, &k), BENCH_N * 8, BENCH_N);
 }
 
 void ck_bench_scale_add(ck_run *run) {

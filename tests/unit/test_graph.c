@@ -119,11 +119,11 @@ static uint32_t plan_faults(const lk_graph *g) {
         const lk_node *node = &g->nodes[i];
         for (uint32_t k = 0; k < LK_NODE_MAX_INPUTS; k++) {
             const lk_value v = node->in[k];
-            for (uint32_t f = 0; v >= 0 && f < g->values[v].width; f++) {
+            for (uint32_t f = 0; v >= 0 && !g->values[v].in_logits && f < g->values[v].width; f++) {
                 n_faults += owner[g->values[v].offset + f] != v; /* was overwritten */
             }
         }
-        if (node->out == g->logits) {
+        if (g->values[node->out].in_logits) {
             continue;
         }
         const lk_value_info *out = &g->values[node->out];
@@ -247,12 +247,15 @@ LK_TEST(experts) {
     lk_graph g;
     lk_graph_init(&g, NULL);
     lk_value x = lk_graph_embed(&g, &w.embed);
-    x = lk_graph_moe(&g, x, lk_graph_matmul(&g, x, &router), &gate, &up, &down, 2, true);
+    lk_moe moe = {
+        .gate = &gate, .up = &up, .down = &down, .n_used = 2, .activation = LK_NODE_SILU_MUL};
+    x = lk_graph_moe(&g, x, lk_graph_matmul(&g, x, &router), &moe);
     expect(&g, x, LK_E_FORMAT, "tensor down has shape [96, 64, 7]", "expected [96, 64, 8]");
     down.ne[2] = 8;
+    moe.n_used = 9;
     lk_graph_init(&g, NULL);
     x = lk_graph_embed(&g, &w.embed);
-    x = lk_graph_moe(&g, x, lk_graph_matmul(&g, x, &router), &gate, &up, &down, 9, true);
+    x = lk_graph_moe(&g, x, lk_graph_matmul(&g, x, &router), &moe);
     expect(&g, x, LK_E_FORMAT, "9 experts used of 8", "gate");
 }
 

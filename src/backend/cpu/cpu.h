@@ -46,16 +46,17 @@ typedef struct lk_cpu_prepared {
 
 /* Scratch of the experts: assignments (row, expert), grouped by expert. */
 typedef struct lk_cpu_moe {
-    int32_t *ids;     /* [max_rows, n_used] chosen experts per row, ascending */
-    float *weights;   /* [max_rows, n_used] */
-    uint32_t *slot;   /* [max_rows, n_used] where the assignment lies in the grouped order */
-    uint32_t *row_of; /* [assignments] */
-    uint32_t *first;  /* [n_experts + 1] first assignment of each expert */
-    uint32_t *active; /* [n_experts] experts that have rows */
-    float *gate;      /* [assignments, n_ff] */
-    float *up;        /* [assignments, n_ff] */
-    float *down;      /* [assignments, width] */
-    float *gathered;  /* [assignments, width], float32 rows */
+    int32_t *ids;        /* [max_rows, n_used] chosen experts per row, ascending */
+    float *weights;      /* [max_rows, n_used] */
+    uint32_t *slot;      /* [max_rows, n_used] where the assignment lies in the grouped order */
+    uint32_t *row_of;    /* [assignments] */
+    uint32_t *expert_of; /* [assignments] */
+    uint32_t *first;     /* [n_experts + 1] first assignment of each expert */
+    uint32_t *active;    /* [n_experts] experts that have rows */
+    float *gate;         /* [assignments, n_ff] */
+    float *up;           /* [assignments, n_ff] */
+    float *down;         /* [assignments, width] */
+    float *gathered;     /* [assignments, width], float32 rows */
     lk_cpu_prepared in[LK_CPU_PREP_COUNT];     /* [assignments, width] */
     lk_cpu_prepared hidden[LK_CPU_PREP_COUNT]; /* [assignments, n_ff] */
 } lk_cpu_moe;
@@ -144,6 +145,8 @@ void lk_cpu_run_matmul(lk_backend *b, const lk_node *begin, const lk_node *end);
 
 /* --- the other operators */
 
+/* The kernel of a gated activation (LK_NODE_SILU_MUL and its like). */
+lk_gated_fn *lk_cpu_gated(const lk_backend *b, lk_node_kind activation);
 void lk_cpu_run_row_wise(lk_backend *b, const lk_node *begin, const lk_node *end);
 void lk_cpu_run_select(lk_backend *b, const lk_node *node);
 void lk_cpu_run_attention(lk_backend *b, const lk_node *node);

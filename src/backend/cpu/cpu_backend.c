@@ -92,6 +92,7 @@ static void carve_moe(layout *l, lk_cpu_moe *moe, const moe_sizes *sizes, size_t
     moe->weights = carve(l, n, sizeof *moe->weights);
     moe->slot = carve(l, n, sizeof *moe->slot);
     moe->row_of = carve(l, n, sizeof *moe->row_of);
+    moe->expert_of = carve(l, n, sizeof *moe->expert_of);
     moe->first = carve(l, sizes->n_experts + 1, sizeof *moe->first);
     moe->active = carve(l, sizes->n_experts, sizeof *moe->active);
     moe->gate = carve(l, times(l, n, sizes->n_ff), sizeof *moe->gate);

@@ -59,6 +59,7 @@ static void group_by_expert(moe_job *job) {
         const uint32_t slot = moe->first[moe->ids[i]]++;
         moe->slot[i] = slot;
         moe->row_of[slot] = i / job->n_used;
+        moe->expert_of[slot] = (uint32_t)moe->ids[i];
     }
     for (uint32_t e = n_experts; e > 0; e--) { /* each has moved to the next one's start */
         moe->first[e] = moe->first[e - 1];
@@ -129,14 +130,31 @@ static void run_down(void *arg, uint32_t i_task, uint32_t i_thread) {
                     i_task % job->n_tiles, moe->hidden, moe->gate, job->n_ff, moe->down);
 }
 
+/* Adds the bias of assignment i's expert to its row y, if there are biases. */
+static void add_bias(const moe_job *job, const lk_weight *bias, uint32_t i, size_t n, float *y) {
+    if (bias != NULL) {
+        const float *row = (const float *)(const void *)bias->data + job->b->moe.expert_of[i] * n;
+        job->b->kernels.add(y, row, n, y);
+    }
+}
+
 static void activate(void *arg, uint32_t begin, uint32_t end) {
     const moe_job *job = arg;
     lk_backend *b = job->b;
-    const lk_cpu_prep prep = lk_cpu_prep_of(b, job->node->p.moe.down);
+    const lk_moe *moe = &job->node->p.moe;
+    const lk_cpu_prep prep = lk_cpu_prep_of(b, moe->down);
     for (uint32_t i = begin; i < end; i++) {
         float *hidden = b->moe.gate + i * job->n_ff;
-        b->kernels.silu_mul(hidden, b->moe.up + i * job->n_ff, job->n_ff, hidden);
-        uint32_t flag = b->kernels.check_finite(hidden, job->n_ff);
+        float *up = b->moe.up + i * job->n_ff;
+        uint32_t flag = 0;
+        if (moe->gate_bias != NULL) { /* an activation may hide what a sum has become */
+            add_bias(job, moe->gate_bias, i, job->n_ff, hidden);
+            add_bias(job, moe->up_bias, i, job->n_ff, up);
+            flag =
+                b->kernels.check_finite(hidden, job->n_ff) | b->kernels.check_finite(up, job->n_ff);
+        }
+        lk_cpu_gated(b, moe->activation)(hidden, up, job->n_ff, hidden);
+        flag |= b->kernels.check_finite(hidden, job->n_ff);
         lk_cpu_prepare_row(b, prep, hidden, job->n_ff, &b->moe.hidden[prep], i, &flag);
         if (flag != 0) {
             lk_cpu_mark(b, step_row(job, b->moe.row_of[i]));
@@ -151,8 +169,10 @@ static void combine_rows(void *arg, uint32_t begin, uint32_t end) {
         float *y = lk_cpu_value(b, job->node->out) + r * job->width;
         memset(y, 0, job->width * sizeof *y);
         for (uint32_t i = r * job->n_used; i < (r + 1) * job->n_used; i++) {
-            b->kernels.scale_add(b->moe.down + b->moe.slot[i] * job->width, b->moe.weights[i],
-                                 job->width, y);
+            const uint32_t slot = b->moe.slot[i];
+            float *x = b->moe.down + slot * job->width;
+            add_bias(job, job->node->p.moe.down_bias, slot, job->width, x);
+            b->kernels.scale_add(x, b->moe.weights[i], job->width, y);
         }
         if (b->kernels.check_finite(y, job->width) != 0) {
             lk_cpu_record(b, step_row(job, r), job->node);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ops/math.h"
 #include "ops/rope.h"
 
 typedef struct row_wise_job {
@@ -44,6 +45,28 @@ static void rope_row(const lk_backend *b, const lk_node *node, uint32_t r, const
     }
 }
 
+lk_gated_fn *lk_cpu_gated(const lk_backend *b, lk_node_kind activation) {
+    switch (activation) {
+    case LK_NODE_GELU_MUL:
+        return b->kernels.gelu_mul;
+    case LK_NODE_CLAMPED_SILU_MUL:
+        return b->kernels.clamped_silu_mul;
+    default:
+        return b->kernels.silu_mul;
+    }
+}
+
+/* The factor of a row: the logistic of its gate. */
+static float logistic(float gate) {
+    return 1.0f / (1.0f + lk_expf(-gate));
+}
+
+/* The factor of a position (section 7). */
+static float temperature(const lk_node *node, int64_t pos) {
+    const int64_t n = pos / node->p.temperature.period;
+    return n == 0 ? 1.0f : (float)(1.0 + node->p.temperature.scale * lk_log((double)n + 1.0));
+}
+
 static void run_row(lk_backend *b, const lk_node *node, uint32_t r) {
     const lk_value_info *out = &b->graph->values[node->out];
     const size_t n = out->width;
@@ -64,7 +87,21 @@ static void run_row(lk_backend *b, const lk_node *node, uint32_t r) {
         b->kernels.add(x, row_of(b, node->in[1], r), n, y);
         break;
     case LK_NODE_SILU_MUL:
-        b->kernels.silu_mul(x, row_of(b, node->in[1], r), n, y);
+    case LK_NODE_GELU_MUL:
+    case LK_NODE_CLAMPED_SILU_MUL:
+        lk_cpu_gated(b, node->kind)(x, row_of(b, node->in[1], r), n, y);
+        break;
+    case LK_NODE_SCALE:
+        b->kernels.scale(x, node->p.factor, n, y);
+        break;
+    case LK_NODE_SOFTCAP:
+        b->kernels.softcap(x, node->p.factor, n, y);
+        break;
+    case LK_NODE_ROW_GATE:
+        b->kernels.scale(x, logistic(*row_of(b, node->in[1], r)), n, y);
+        break;
+    case LK_NODE_TEMPERATURE:
+        b->kernels.scale(x, temperature(node, b->step->rows[r].pos), n, y);
         break;
     case LK_NODE_ROPE:
         rope_row(b, node, r, x, y, n);

@@ -16,7 +16,7 @@ uint32_t lk_cpu_step_row(const lk_backend *b, lk_row_space space, uint32_t r) {
 }
 
 float *lk_cpu_value(const lk_backend *b, lk_value v) {
-    if (v == b->graph->logits) {
+    if (b->graph->values[v].in_logits) {
         return b->step->logits;
     }
     return b->arena + b->graph->values[v].offset * b->step->n_rows;

@@ -2,18 +2,11 @@
 #include "model/arch/decoder.h"
 
 static void build(lk_loader *loader, lk_graph *graph, lk_hparams *hparams) {
-    lk_decoder_read_hparams(loader, hparams);
-    hparams->n_ff = lk_loader_size(loader, "feed_forward_length", INT32_MAX);
-    lk_decoder d = {
-        .loader = loader, .graph = graph, .hparams = hparams, .qkv_bias = LK_DECODER_BIAS_REQUIRED};
-    lk_decoder_add_rope(&d, LK_ROPE_NEOX);
-    lk_value x = lk_decoder_embed(&d, hparams);
-    for (uint32_t layer = 0; layer < hparams->n_layers; layer++) {
-        x = lk_decoder_attend(&d, x, layer);
-        const lk_value h = lk_decoder_ffn_norm(&d, x, layer);
-        x = lk_graph_add(graph, x, lk_decoder_swiglu(&d, h, layer));
-    }
-    lk_decoder_finish(&d, x);
+    lk_decoder d = lk_decoder_begin(loader, graph, hparams);
+    lk_decoder_read_ffn(&d);
+    d.qkv_bias = LK_DECODER_BIAS_REQUIRED;
+    (void)lk_decoder_add_rope(&d, LK_ROPE_NEOX);
+    lk_decoder_build(&d);
 }
 
 const lk_arch lk_arch_qwen2 = {.name = "qwen2", .build = build};

@@ -9,6 +9,10 @@ void lk_cpu_kernels_init_avx2(lk_cpu_kernels *kernels) {
     kernels->rms_norm = lk_rms_norm_avx2;
     kernels->rope = lk_rope_avx2;
     kernels->silu_mul = lk_silu_mul_avx2;
+    kernels->gelu_mul = lk_gelu_mul_avx2;
+    kernels->clamped_silu_mul = lk_clamped_silu_mul_avx2;
+    kernels->scale = lk_scale_avx2;
+    kernels->softcap = lk_softcap_avx2;
     kernels->add = lk_add_avx2;
     kernels->scale_add = lk_scale_add_avx2;
     kernels->kv_store = lk_kv_store_avx2;

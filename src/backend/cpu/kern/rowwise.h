@@ -56,6 +56,52 @@ LK_INLINE void lk_vec_silu_mul(const float *gate, const float *up, size_t n, flo
     }
 }
 
+LK_INLINE void lk_vec_gelu_mul(const float *gate, const float *up, size_t n, float *y) {
+    const lk_vf one = lk_vf_set(1.0f);
+    for (size_t k = 0; k < n; k += LK_VEC_LANES) {
+        const size_t c = lk_vec_count(k, n);
+        const lk_vf g = lk_vf_load_n(gate + k, c);
+        lk_vf w = lk_vf_mul(g, g);
+        w = lk_vf_add(lk_vf_mul(w, lk_vf_set(LK_GELU_CUBIC)), lk_vf_set(LK_GELU_LINEAR));
+        const lk_vf e = lk_vf_exp(lk_vf_neg(lk_vf_mul(g, w)));
+        const lk_vf s = lk_vf_div(g, lk_vf_add(one, e));
+        lk_vf_store_n(y + k, lk_vf_mul(s, lk_vf_load_n(up + k, c)), c);
+    }
+}
+
+LK_INLINE void lk_vec_clamped_silu_mul(const float *gate, const float *up, size_t n, float *y) {
+    const lk_vf one = lk_vf_set(1.0f);
+    const lk_vf high = lk_vf_set(LK_CLAMPED_SILU_LIMIT);
+    const lk_vf low = lk_vf_neg(high);
+    for (size_t k = 0; k < n; k += LK_VEC_LANES) {
+        const size_t c = lk_vec_count(k, n);
+        lk_vf g = lk_vf_load_n(gate + k, c);
+        g = lk_vf_if_less(high, g, high, g);
+        lk_vf u = lk_vf_load_n(up + k, c);
+        u = lk_vf_if_less(high, u, high, u);
+        u = lk_vf_if_less(u, low, low, u);
+        const lk_vf e = lk_vf_exp(lk_vf_neg(lk_vf_mul(g, lk_vf_set(LK_CLAMPED_SILU_FACTOR))));
+        const lk_vf s = lk_vf_div(g, lk_vf_add(one, e));
+        lk_vf_store_n(y + k, lk_vf_mul(s, lk_vf_add(u, one)), c);
+    }
+}
+
+LK_INLINE void lk_vec_scale(const float *x, float factor, size_t n, float *y) {
+    for (size_t k = 0; k < n; k += LK_VEC_LANES) {
+        const size_t c = lk_vec_count(k, n);
+        lk_vf_store_n(y + k, lk_vf_mul(lk_vf_load_n(x + k, c), lk_vf_set(factor)), c);
+    }
+}
+
+LK_INLINE void lk_vec_softcap(const float *x, float cap, size_t n, float *y) {
+    const lk_vf c = lk_vf_set(cap);
+    for (size_t k = 0; k < n; k += LK_VEC_LANES) {
+        const size_t count = lk_vec_count(k, n);
+        const lk_vf t = lk_vf_tanh(lk_vf_div(lk_vf_load_n(x + k, count), c));
+        lk_vf_store_n(y + k, lk_vf_mul(t, c), count);
+    }
+}
+
 /* ---- rounding ---- */
 
 /* lk_round13, lk_round16, lk_round16b (ops/twin.h): `drop` low bits go; magnitudes below `least`

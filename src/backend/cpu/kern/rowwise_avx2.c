@@ -28,6 +28,22 @@ void lk_silu_mul_avx2(const float *gate, const float *up, size_t n, float *y) {
     lk_vec_silu_mul(gate, up, n, y);
 }
 
+void lk_gelu_mul_avx2(const float *gate, const float *up, size_t n, float *y) {
+    lk_vec_gelu_mul(gate, up, n, y);
+}
+
+void lk_clamped_silu_mul_avx2(const float *gate, const float *up, size_t n, float *y) {
+    lk_vec_clamped_silu_mul(gate, up, n, y);
+}
+
+void lk_scale_avx2(const float *x, float factor, size_t n, float *y) {
+    lk_vec_scale(x, factor, n, y);
+}
+
+void lk_softcap_avx2(const float *x, float cap, size_t n, float *y) {
+    lk_vec_softcap(x, cap, n, y);
+}
+
 void lk_add_avx2(const float *a, const float *b, size_t n, float *y) {
     lk_vec_add(a, b, n, y);
 }
