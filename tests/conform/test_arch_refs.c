@@ -26,7 +26,9 @@ typedef struct reference {
 static const reference references[] = {
     {"llama", 3},        {"llama-linear", 4}, {"llama-yarn", 4}, {"llama-rope-freqs", 4},
     {"llama-untied", 3}, {"llama-bias", 3},   {"qwen2", 3},      {"qwen3", 3},
-    {"qwen3moe", 3},
+    {"qwen3moe", 3},     {"granite", 3},      {"smollm3", 3},    {"olmo2", 3},
+    {"phi3", 3},         {"mistral3", 4},     {"gemma2", 3},     {"gemma3", 3},
+    {"gpt-oss", 4},
 };
 
 static uint32_t read_numbers(const char *line, const char *word, uint32_t max, int32_t *out) {
@@ -178,12 +180,14 @@ static bool double_base(lk_graph *graph) {
 static bool no_scaling(lk_graph *graph) {
     lk_rope_params params = graph->ropes[0].params;
     params.scaling = LK_ROPE_SCALING_NONE;
+    params.attn_factor = 1.0;
     return recompute_rope(graph, &params);
 }
 
 static bool linear_for_yarn(lk_graph *graph) {
     lk_rope_params params = graph->ropes[0].params;
     params.scaling = LK_ROPE_SCALING_LINEAR;
+    params.attn_factor = 1.0;
     return recompute_rope(graph, &params);
 }
 
@@ -225,6 +229,197 @@ static bool no_biases(lk_graph *graph) {
     return n != 0;
 }
 
+/* Takes a row-wise node of one input out of the computation. */
+static void bypass(lk_node *node) {
+    node->kind = LK_NODE_SCALE;
+    node->p.factor = 1.0f;
+}
+
+/* Bypasses the nodes of a kind inside the layers, or outside them; false where there is none. */
+static bool bypass_all(lk_graph *graph, lk_node_kind kind, bool in_layers) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        lk_node *node = &graph->nodes[i];
+        if (node->kind == kind && (node->layer >= 0) == in_layers) {
+            bypass(node);
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool no_residual_scale(lk_graph *graph) {
+    return bypass_all(graph, LK_NODE_SCALE, true);
+}
+
+/* The first and the last node of a kind outside the layers. */
+static bool bypass_outside(lk_graph *graph, lk_node_kind kind, bool first) {
+    lk_node *found = NULL;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        lk_node *node = &graph->nodes[i];
+        if (node->kind == kind && node->layer < 0 && (found == NULL || !first)) {
+            found = node;
+        }
+    }
+    if (found != NULL) {
+        bypass(found);
+    }
+    return found != NULL;
+}
+
+static bool no_embedding_scale(lk_graph *graph) {
+    return bypass_outside(graph, LK_NODE_SCALE, true);
+}
+
+static bool no_logit_scale(lk_graph *graph) {
+    return bypass_outside(graph, LK_NODE_SCALE, false);
+}
+
+static bool no_final_cap(lk_graph *graph) {
+    return bypass_all(graph, LK_NODE_SOFTCAP, false);
+}
+
+static bool no_temperature(lk_graph *graph) {
+    return bypass_all(graph, LK_NODE_TEMPERATURE, true);
+}
+
+static bool no_head_norms(lk_graph *graph) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        lk_node *node = &graph->nodes[i];
+        if (node->kind == LK_NODE_RMS_NORM && (strstr(node->w->name, "attn_q_norm") != NULL ||
+                                               strstr(node->w->name, "attn_k_norm") != NULL)) {
+            bypass(node);
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool silu_for_other(lk_graph *graph) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        lk_node *node = &graph->nodes[i];
+        if (node->kind == LK_NODE_GELU_MUL) {
+            node->kind = LK_NODE_SILU_MUL;
+            found = true;
+        } else if (node->kind == LK_NODE_MOE && node->p.moe.activation != LK_NODE_SILU_MUL) {
+            node->p.moe.activation = LK_NODE_SILU_MUL;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool all_of_the_head(lk_graph *graph) {
+    const lk_rope_params params = graph->ropes[0].params;
+    graph->ropes[0].n_rot = 16;
+    return recompute_rope(graph, &params);
+}
+
+static bool yarn_magnitude(lk_graph *graph) {
+    graph->ropes[0].magnitude = 1.0 + 0.1 * log(graph->ropes[0].params.factor);
+    return true;
+}
+
+static bool one_base(lk_graph *graph) {
+    graph->ropes[1] = graph->ropes[0];
+    return graph->n_ropes == 2;
+}
+
+/* The attention of layer i, or NULL. */
+static lk_attention *attention_of(lk_graph *graph, uint32_t i_layer) {
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i].kind == LK_NODE_ATTENTION &&
+            graph->nodes[i].layer == (int32_t)i_layer) {
+            return &graph->nodes[i].p.attn;
+        }
+    }
+    return NULL;
+}
+
+typedef enum window_change { WINDOW_WIDER, WINDOW_NONE, WINDOW_OTHER } window_change;
+
+/* Kept in step: what the attention sees and what is kept of its keys. */
+static bool change_windows(lk_graph *graph, window_change change) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_kv_layers; i++) {
+        lk_attention *a = attention_of(graph, i);
+        const bool slides = a->window != 0;
+        found = found || slides;
+        if (change == WINDOW_OTHER) {
+            a->window = slides ? 0 : 32;
+        } else if (slides) {
+            a->window = change == WINDOW_NONE ? 0 : a->window + 1;
+        }
+        graph->kv_layers[i].window = a->window;
+    }
+    return found;
+}
+
+static bool window_wider(lk_graph *graph) {
+    return change_windows(graph, WINDOW_WIDER);
+}
+
+static bool no_window(lk_graph *graph) {
+    return change_windows(graph, WINDOW_NONE);
+}
+
+static bool window_in_others(lk_graph *graph) {
+    return change_windows(graph, WINDOW_OTHER);
+}
+
+static bool no_score_cap(lk_graph *graph) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_kv_layers; i++) {
+        found = found || attention_of(graph, i)->soft_cap != 0.0f;
+        attention_of(graph, i)->soft_cap = 0.0f;
+    }
+    return found;
+}
+
+static bool no_sinks(lk_graph *graph) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_kv_layers; i++) {
+        found = found || attention_of(graph, i)->sinks != NULL;
+        attention_of(graph, i)->sinks = NULL;
+    }
+    return found;
+}
+
+static bool usual_score_scale(lk_graph *graph) {
+    for (uint32_t i = 0; i < graph->n_kv_layers; i++) {
+        attention_of(graph, i)->scale =
+            (float)(1.0 / sqrt((double)attention_of(graph, i)->head_dim));
+    }
+    return true;
+}
+
+/* The biases of matrices whose names begin so after the layer. */
+static bool no_biases_of(lk_graph *graph, const char *const *names) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        lk_node *node = &graph->nodes[i];
+        for (size_t k = 0; node->kind == LK_NODE_BIAS && names[k] != NULL; k++) {
+            if (strstr(node->w->name, names[k]) != NULL) {
+                bypass(node);
+                found = true;
+            }
+        }
+    }
+    return found;
+}
+
+static bool no_qkv_biases(lk_graph *graph) {
+    static const char *const names[] = {"attn_q.", "attn_k.", "attn_v.", NULL};
+    return no_biases_of(graph, names);
+}
+
+static bool no_output_bias(lk_graph *graph) {
+    static const char *const names[] = {"attn_output.", NULL};
+    return no_biases_of(graph, names);
+}
+
 /* A mistake, and how far it moves the last sequence's rows according to the reference. */
 typedef struct mistake {
     const char *model;
@@ -243,6 +438,47 @@ static const mistake mistakes[] = {
     {"qwen2", "other rotary pairing", other_pairing, 0.98},
     {"qwen2", "biases ignored", no_biases, 1.2},
     {"qwen3moe", "expert weights not renormalised", not_normalised, 0.31},
+    {"granite", "rotary base doubled", double_base, 0.059},
+    {"granite", "attention scale ignored", usual_score_scale, 0.43},
+    {"granite", "residual scale ignored", no_residual_scale, 1.1},
+    {"granite", "embedding scale ignored", no_embedding_scale, 1.3},
+    {"granite", "logit scale ignored", no_logit_scale, 7.0},
+    {"smollm3", "other rotary pairing", other_pairing, 1.4},
+    {"smollm3", "rotary base doubled", double_base, 0.95},
+    {"olmo2", "other rotary pairing", other_pairing, 0.93},
+    {"olmo2", "query and key norms ignored", no_head_norms, 0.83},
+    {"phi3", "other rotary pairing", other_pairing, 0.75},
+    {"phi3", "all of the head rotated", all_of_the_head, 0.64},
+    {"mistral3", "other rotary pairing", other_pairing, 0.83},
+    {"mistral3", "no rotary scaling", no_scaling, 0.84},
+    {"mistral3", "linear scaling instead of YaRN", linear_for_yarn, 0.41},
+    {"mistral3", "YaRN magnitude although it is cancelled", yarn_magnitude, 0.4},
+    {"mistral3", "no temperature scale", no_temperature, 0.13},
+    {"gemma2", "other rotary pairing", other_pairing, 1.1},
+    {"gemma2", "window one wider", window_wider, 0.12},
+    {"gemma2", "no window", no_window, 0.77},
+    {"gemma2", "window in the other layers", window_in_others, 0.9},
+    {"gemma2", "no attention soft cap", no_score_cap, 0.18},
+    {"gemma2", "no final soft cap", no_final_cap, 0.27},
+    {"gemma2", "embedding not multiplied by sqrt(d)", no_embedding_scale, 1.0},
+    {"gemma2", "SiLU instead of GELU", silu_for_other, 0.15},
+    {"gemma3", "query and key norms ignored", no_head_norms, 0.74},
+    {"gemma3", "window one wider", window_wider, 0.27},
+    {"gemma3", "no window", no_window, 0.85},
+    {"gemma3", "window in the other layers", window_in_others, 0.85},
+    {"gemma3", "one rotary base for all layers", one_base, 0.75},
+    {"gemma3", "embedding not multiplied by sqrt(d)", no_embedding_scale, 0.95},
+    {"gemma3", "SiLU instead of GELU", silu_for_other, 0.2},
+    {"gpt-oss", "other rotary pairing", other_pairing, 1.1},
+    {"gpt-oss", "no rotary scaling", no_scaling, 0.79},
+    {"gpt-oss", "YaRN without the magnitude", no_magnitude, 0.28},
+    {"gpt-oss", "query, key, value biases ignored", no_qkv_biases, 0.6},
+    {"gpt-oss", "output bias ignored", no_output_bias, 0.48},
+    {"gpt-oss", "window one wider", window_wider, 0.093},
+    {"gpt-oss", "no window", no_window, 0.79},
+    {"gpt-oss", "window in the other layers", window_in_others, 0.93},
+    {"gpt-oss", "sinks ignored", no_sinks, 0.41},
+    {"gpt-oss", "plain SiLU gate", silu_for_other, 0.68},
 };
 
 LK_TEST(mistakes_are_seen) {
