@@ -4,12 +4,12 @@
 #   make test       every rung in bounded form, with the seconds of each
 #   make test-full  the long matrices too (hours)
 #   make install    library, headers and tool, to PREFIX (and DESTDIR)
-#   make bench      speeds of this machine
+#   make bench      speeds of this machine; make bench-peer: beside llama.cpp (docs/benchmark.md)
 #   make format     rewrite the sources as .clang-format says
 #   make clean      remove build/
 PREFIX ?= /usr/local
 
-.PHONY: all run test test-full install bench format clean help
+.PHONY: all run test test-full install bench bench-peer format clean help
 
 all:
 	@sh tools/packages.sh run
@@ -33,6 +33,9 @@ install:
 
 bench:
 	@sh tools/bench.sh
+
+bench-peer:
+	@sh tools/bench_peer.sh
 
 format:
 	@sh tools/format.sh fix

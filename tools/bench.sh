@@ -1,6 +1,7 @@
 #!/bin/sh
 # bench.sh - speeds of this machine: every kernel against what the machine could do, then the model,
-# prompt and generation, on one thread and on all. Give it a quiet machine. MODEL is a variable.
+# prompt, generation and batches, on one thread and on all. Give it a quiet machine. MODEL is a
+# variable.
 set -eu
 cd "$(dirname "$0")/.."
 MODEL=${MODEL:-models/small-q4_k_m.gguf}
@@ -14,11 +15,6 @@ if ! { cmake --preset release && cmake --build --preset release --target lockste
 fi
 
 build/release/tests/test_checkkern --bench
-
-# A prompt of about 500 tokens, then 128 new ones; the tool prints the speeds to standard error.
-prompt=$(head -c 2200 LICENSE; head -c 1100 LICENSE)
-for n_threads in 1 "$(nproc)"; do
-    echo "-- $MODEL, $n_threads threads"
-    build/release/apps/lockstep/lockstep run "$MODEL" -p "$prompt" -n 128 --temp 0 \
-        -t "$n_threads" >/dev/null
-done
+threads=$(nproc)
+[ "$threads" = 1 ] || threads=1,$threads
+build/release/apps/lockstep/lockstep bench "$MODEL" -t "$threads" -p 512 -n 128 -d 0,1024 -b 1,2,4,8
