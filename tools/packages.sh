@@ -34,6 +34,7 @@ compiles clang-sanitizers @clang-rt
 module libpcre2-8 libpcre2-dev
 module libutf8proc libutf8proc-dev
 program qemu-aarch64 qemu-user
+program qemu-x86_64 qemu-user
 program aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
 compiles aarch64 libc6-dev-arm64-cross
 program ccache ccache

@@ -62,7 +62,8 @@ typedef struct bench_model {
 typedef struct bench_test {
     const bench_model *model;
     uint32_t n_threads;
-    uint32_t isa;
+    uint32_t isa;      /* the mask asked for */
+    uint32_t isa_used; /* what the processor has of it */
     bench_kv kv;
     bool is_gen;
     int64_t n_tokens; /* of each sequence */

@@ -212,7 +212,7 @@ static void print_quoted(const char *text) {
 static void print_csv(const bench_report *report) {
     (void)printf("model,description,model_bytes,threads,isa,type_k,type_v,test,n_tokens,depth,"
                  "n_parallel,repetitions,tokens_per_second,deviation,limit_share,peak_bytes,"
-                 "logits,is_wrong\n");
+                 "logits,is_wrong,isa_used\n");
     for (size_t i = 0; i < report->n_results; i++) {
         const bench_result *r = &report->results[i];
         const bench_test *t = &r->test;
@@ -222,11 +222,12 @@ static void print_csv(const bench_report *report) {
         (void)putchar(',');
         print_quoted(t->model->description);
         (void)printf(",%" PRIu64 ",%" PRIu32 ",%s,%s,%s,%s,%" PRId64 ",%" PRId64 ",%" PRId32
-                     ",%zu,%.4f,%.4f,%.5f,%" PRIu64 ",%s,%d\n",
+                     ",%zu,%.4f,%.4f,%.5f,%" PRIu64 ",%s,%d,%" PRIu32 "\n",
                      t->model->tensor_bytes, t->n_threads, bench_isa_name(t->isa),
                      lk_kv_type_name(t->kv.k), lk_kv_type_name(t->kv.v), t->is_gen ? "tg" : "pp",
                      t->n_tokens, t->depth, t->n_parallel, r->n_repetitions, r->speed,
-                     r->speed_deviation, r->limit_share, r->peak_bytes, digest, (int)r->is_wrong);
+                     r->speed_deviation, r->limit_share, r->peak_bytes, digest, (int)r->is_wrong,
+                     t->isa_used);
     }
 }
 
@@ -239,16 +240,17 @@ static json_t *json_of_result(const bench_result *r) {
     for (size_t i = 0; i < r->n_repetitions; i++) {
         (void)json_array_append_new(seconds, json_real(r->seconds[i]));
     }
-    return json_pack(
-        "{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:I, s:i, s:b, s:f, s:f, s:f, s:I, s:s, s:b, "
-        "s:o}",
-        "model", t->model->path, "description", t->model->description, "test", name, "threads",
-        (int)t->n_threads, "isa", bench_isa_name(t->isa), "type_k", lk_kv_type_name(t->kv.k),
-        "type_v", lk_kv_type_name(t->kv.v), "n_tokens", (json_int_t)t->n_tokens, "depth",
-        (json_int_t)t->depth, "n_parallel", (int)t->n_parallel, "is_gen", (int)t->is_gen,
-        "tokens_per_second", r->speed, "deviation", r->speed_deviation, "limit_share",
-        r->limit_share, "peak_bytes", (json_int_t)r->peak_bytes, "logits", digest, "is_wrong",
-        (int)r->is_wrong, "seconds", seconds);
+    return json_pack("{s:s, s:s, s:s, s:i, s:s, s:i, s:s, s:s, s:I, s:I, s:i, s:b, s:f, s:f, s:f, "
+                     "s:I, s:s, s:b, "
+                     "s:o}",
+                     "model", t->model->path, "description", t->model->description, "test", name,
+                     "threads", (int)t->n_threads, "isa", bench_isa_name(t->isa), "isa_used",
+                     (int)t->isa_used, "type_k", lk_kv_type_name(t->kv.k), "type_v",
+                     lk_kv_type_name(t->kv.v), "n_tokens", (json_int_t)t->n_tokens, "depth",
+                     (json_int_t)t->depth, "n_parallel", (int)t->n_parallel, "is_gen",
+                     (int)t->is_gen, "tokens_per_second", r->speed, "deviation", r->speed_deviation,
+                     "limit_share", r->limit_share, "peak_bytes", (json_int_t)r->peak_bytes,
+                     "logits", digest, "is_wrong", (int)r->is_wrong, "seconds", seconds);
 }
 
 static bool print_json(const bench_report *report) {

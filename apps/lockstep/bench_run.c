@@ -334,6 +334,7 @@ static bool open_context(bench *b, int32_t n_parallel, int64_t n_tokens) {
     lk_context_stats stats = LK_CONTEXT_STATS_INIT;
     if (lk_context_get_stats(context, &stats, &err) == LK_OK) {
         b->base.n_threads = stats.n_threads;
+        b->base.isa_used = stats.isa;
     }
     b->first_result = b->report->n_results;
     double ignored = 0.0;
