@@ -110,8 +110,13 @@ LK_API lk_status lk_sequence_length(lk_context *context, int32_t seq, int64_t *l
 /* The tokens of a sequence, at most `capacity`; *n_tokens its length. */
 LK_API lk_status lk_sequence_tokens(lk_context *context, int32_t seq, int32_t *tokens,
                                     size_t capacity, size_t *n_tokens, lk_error *err);
+/* The least length but 0 that the sequence can be truncated to or forked at; 0 when it is empty. */
+LK_API lk_status lk_sequence_shortest(lk_context *context, int32_t seq, int64_t *length,
+                                      lk_error *err);
 LK_API lk_status lk_sequence_clear(lk_context *context, int32_t seq, lk_error *err);
-/* Keeps the first `length` positions. */
+/* Keeps the first `length` positions. Layers with sliding windows give back the pages that no later
+ * token can reach, so a long sequence cannot go back to any length: LK_E_LIMIT names the least one
+ * that is possible (0 always is, and so are the last 64 positions). The same holds for a fork. */
 LK_API lk_status lk_sequence_truncate(lk_context *context, int32_t seq, int64_t length,
                                       lk_error *err);
 /* dst (cleared first) becomes a copy of the first `length` positions of src (-1: all); pages are
@@ -150,6 +155,9 @@ typedef struct lk_context_stats {
     uint64_t pages_copied; /* copy on write */
     uint32_t isa;          /* instruction sets in use */
     uint32_t n_threads;
+    uint64_t window_pages_total; /* of layers with sliding windows; 0 where no layer has one */
+    uint64_t window_pages_free;
+    uint64_t kv_bytes; /* memory of all pages */
 } lk_context_stats;
 #define LK_CONTEXT_STATS_INIT ((lk_context_stats){.struct_size = sizeof(lk_context_stats)})
 LK_API lk_status lk_context_get_stats(lk_context *context, lk_context_stats *stats, lk_error *err);

@@ -8,7 +8,7 @@
 #include "base/sha256.h"
 #include "lk/context.h"
 
-LK_NO_TAIL_PADDING(lk_context_stats, n_threads);
+LK_NO_TAIL_PADDING(lk_context_stats, kv_bytes);
 
 void lk_context_destroy(lk_context *context) {
     lk_context_free(context);
@@ -67,11 +67,17 @@ lk_status lk_context_get_stats(lk_context *context, lk_context_stats *stats, lk_
         .struct_size = sizeof *stats,
         .n_steps = context->n_steps,
         .n_rows = context->n_rows,
-        .pages_total = context->pages.n_pages,
-        .pages_free = context->pages.n_free,
-        .pages_copied = context->pages.n_copied,
+        .pages_total = context->kv.pages.n_pages,
+        .pages_free = context->kv.pages.n_free,
+        .pages_copied = context->kv.pages.n_copied + context->kv.window_pages.n_copied,
         .isa = backend.isa,
         .n_threads = backend.n_threads,
+        .window_pages_total = context->kv.window_pages.n_pages,
+        .window_pages_free = context->kv.window_pages.n_free,
+        .kv_bytes =
+            (uint64_t)context->kv.pages.n_pages * context->ops->page_bytes(context->backend) +
+            (uint64_t)context->kv.window_pages.n_pages *
+                context->ops->window_page_bytes(context->backend),
     };
     memcpy(stats->kernel_rows, backend.kernel_rows, sizeof stats->kernel_rows);
     memcpy(stats->mixed_calls, backend.mixed_calls, sizeof stats->mixed_calls);

@@ -43,7 +43,7 @@ lk_status lk_sequence_tokens(lk_context *context, int32_t seq, int32_t *tokens, 
     }
     const lk_seq *sequence = &context->seqs[seq];
     const size_t n = (size_t)sequence->length;
-    lk_seq_get_tokens(sequence, &context->pages, n < capacity ? n : capacity, tokens);
+    lk_seq_get_tokens(sequence, &context->kv.pages, n < capacity ? n : capacity, tokens);
     *n_tokens = n;
     lk_guard_leave(&guard);
     return LK_OK;
@@ -55,7 +55,35 @@ lk_status lk_sequence_clear(lk_context *context, int32_t seq, lk_error *err) {
     if (status != LK_OK) {
         return status;
     }
-    lk_seq_cut(&context->seqs[seq], &context->pages, 0);
+    lk_seq_cut(&context->seqs[seq], &context->kv, 0);
+    lk_guard_leave(&guard);
+    return LK_OK;
+}
+
+/* Whether what a query at position `length` reaches is still there. */
+static lk_status check_reach(const lk_context *context, int32_t seq, int64_t length,
+                             lk_error *err) {
+    const int64_t shortest = lk_seq_shortest(&context->seqs[seq], &context->kv);
+    if (length == 0 || length >= shortest) {
+        return LK_OK;
+    }
+    return lk_fail(err, LK_E_LIMIT, LK_AT_ROW(seq, length),
+                   "sequence %d cannot go back to %lld positions: behind a window of %u it keeps "
+                   "what %lld and more need",
+                   seq, (long long)length, context->kv.window, (long long)shortest);
+}
+
+lk_status lk_sequence_shortest(lk_context *context, int32_t seq, int64_t *length, lk_error *err) {
+    lk_guard guard;
+    if (length == NULL) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("length"), "length is NULL");
+    }
+    *length = 0;
+    const lk_status status = enter(&guard, context, seq, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    *length = lk_seq_shortest(&context->seqs[seq], &context->kv);
     lk_guard_leave(&guard);
     return LK_OK;
 }
@@ -72,7 +100,10 @@ lk_status lk_sequence_truncate(lk_context *context, int32_t seq, int64_t length,
                          "cannot keep %lld positions of sequence %d: it has %lld",
                          (long long)length, seq, (long long)sequence->length);
     } else {
-        lk_seq_cut(sequence, &context->pages, length);
+        status = check_reach(context, seq, length, err);
+    }
+    if (status == LK_OK) {
+        lk_seq_cut(sequence, &context->kv, length);
     }
     lk_guard_leave(&guard);
     return status;
@@ -96,8 +127,12 @@ static lk_status fork_sequence(lk_context *context, int32_t src, int32_t dst, in
                        "cannot fork %lld positions of sequence %d: it has %lld", (long long)n, src,
                        (long long)source->length);
     }
-    lk_seq_cut(target, &context->pages, 0);
-    lk_seq_share(target, source, &context->pages, n);
+    const lk_status reach = check_reach(context, src, n, err);
+    if (reach != LK_OK) {
+        return reach;
+    }
+    lk_seq_cut(target, &context->kv, 0);
+    lk_seq_share(target, source, &context->kv, n);
     return LK_OK;
 }
 

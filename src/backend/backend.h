@@ -26,7 +26,15 @@ typedef struct lk_step_run {
     uint32_t first;
     uint32_t n;
     const uint32_t *pages; /* the sequence's page table: page of positions 64c .. 64c+63 at [c] */
+    /* Likewise the pages of the layers with windows, where the graph has some. Entries that lie
+     * wholly before lk_step_window_begin of the first row are not there. */
+    const uint32_t *window_pages;
 } lk_step_run;
+
+/* The first position that a query at `pos` sees through a window (0: none). */
+static inline int64_t lk_step_window_begin(uint32_t window, int64_t pos) {
+    return window != 0 && pos >= (int64_t)window ? pos + 1 - (int64_t)window : 0;
+}
 
 typedef struct lk_step {
     lk_step_row *rows;
@@ -43,8 +51,9 @@ typedef struct lk_backend_params {
     uint32_t n_threads;
     uint32_t isa_mask;
     uint32_t max_rows;
-    uint32_t max_out; /* rows with logits in one step, <= max_rows */
-    uint32_t n_pages;
+    uint32_t max_out;        /* rows with logits in one step, <= max_rows */
+    uint32_t n_pages;        /* of the layers without windows: ids 0 .. n_pages-1 */
+    uint32_t n_window_pages; /* of the layers with windows: the ids that follow */
     lk_kv_format k_format;
     lk_kv_format v_format;
     bool f32_activations;
@@ -68,12 +77,14 @@ typedef struct lk_backend_ops {
     /* Computes a step. Non-finite values, those of the logits included, are reported per row, not
      * by the status; the logits of such a row mean nothing. */
     lk_status (*step)(lk_backend *backend, lk_step *step, lk_error *err);
-    /* KV pages. A page holds LK_CHUNK positions of all layers: page_bytes bytes. The form that
-     * page_read and page_write exchange, in which state files keep it, is the same for all
-     * backends: for each KV layer the key blocks of its heads, then the value blocks of its heads,
-     * each as lk_kv_block_bytes says, nothing between. page_read takes the first n_positions
-     * positions and writes zero for everything that belongs to later ones. */
+    /* KV pages. A page holds LK_CHUNK positions of all layers without windows (page_bytes bytes),
+     * or of all layers with windows (window_page_bytes), by its id. The form that page_read and
+     * page_write exchange, in which state files keep it, is the same for all backends: for each of
+     * those KV layers the key blocks of its heads, then the value blocks of its heads, each as
+     * lk_kv_block_bytes says, nothing between. page_read takes the first n_positions positions and
+     * writes zero for everything that belongs to later ones. page_copy: both of one kind. */
     size_t (*page_bytes)(const lk_backend *backend);
+    size_t (*window_page_bytes)(const lk_backend *backend);
     lk_status (*page_copy)(lk_backend *backend, uint32_t dst, uint32_t src, lk_error *err);
     lk_status (*page_fill)(lk_backend *backend, uint32_t page, uint8_t byte, lk_error *err);
     lk_status (*page_read)(lk_backend *backend, uint32_t page, uint32_t n_positions, void *out,

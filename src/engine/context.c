@@ -51,11 +51,13 @@ static lk_status check_params(const lk_context_params *p, lk_error *err) {
 
 /* Pages that hold kv_positions positions however they are split among the sequences: each but one
  * can leave up to a page less one position unused. */
-static lk_status count_pages(const lk_context_params *params, uint64_t n_ctx_train,
+static lk_status count_pages(const lk_context_params *params, const lk_context_source *source,
                              uint32_t *n_pages, lk_error *err) {
-    const uint64_t wanted = params->kv_positions > 0 ? (uint64_t)params->kv_positions : n_ctx_train;
+    const uint32_t max_pages = source->graph->window != 0 ? UINT32_MAX / 2 : UINT32_MAX;
+    const uint64_t wanted =
+        params->kv_positions > 0 ? (uint64_t)params->kv_positions : source->n_ctx_train;
     const uint64_t slack = (uint64_t)(LK_CHUNK - 1) * (uint64_t)params->n_sequences;
-    const uint64_t max_positions = (uint64_t)UINT32_MAX * LK_CHUNK - slack;
+    const uint64_t max_positions = (uint64_t)max_pages * LK_CHUNK - slack;
     if (wanted > max_positions) {
         return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("kv_positions"),
                        "kv_positions is %llu, at most %llu are possible",
@@ -63,6 +65,20 @@ static lk_status count_pages(const lk_context_params *params, uint64_t n_ctx_tra
     }
     *n_pages = (uint32_t)((wanted + slack) / LK_CHUNK);
     return LK_OK;
+}
+
+/* Window pages that are enough for every sequence at once, so that they cannot run out: those that
+ * a call began with and has to keep for undoing, those that its rows reach, a copy. Never more than
+ * there are of the other kind, page for page. */
+static uint32_t count_window_pages(const lk_context_params *params, uint32_t window,
+                                   uint32_t n_pages) {
+    if (window == 0) {
+        return 0;
+    }
+    const uint64_t reach = ((uint64_t)window + LK_WINDOW_SLACK) / LK_CHUNK + 2;
+    const uint64_t enough =
+        (uint64_t)params->n_sequences * (2 * reach + 4) + (uint64_t)params->max_rows / LK_CHUNK + 1;
+    return enough < n_pages ? (uint32_t)enough : n_pages;
 }
 
 static lk_status create_backend(lk_context *c, uint32_t n_pages, lk_error *err) {
@@ -79,12 +95,14 @@ static lk_status create_backend(lk_context *c, uint32_t n_pages, lk_error *err) 
         .max_rows = (uint32_t)p->max_rows,
         .max_out = (uint32_t)(p->max_rows < p->max_logits ? p->max_rows : p->max_logits),
         .n_pages = n_pages,
+        .n_window_pages = c->kv.window_pages.n_pages,
         .k_format = formats[p->k_type],
         .v_format = formats[p->v_type],
         .f32_activations = (p->flags & LK_CONTEXT_F32_ACTIVATIONS) != 0,
     };
     const lk_status status = c->ops->create(c->graph, &params, &c->backend, err);
-    lk_kv_pages_attach(&c->pages, c->ops, c->backend);
+    lk_kv_pages_attach(&c->kv.pages, c->ops, c->backend);
+    lk_kv_pages_attach(&c->kv.window_pages, c->ops, c->backend);
     return status;
 }
 
@@ -97,6 +115,9 @@ static lk_status allocate(lk_context *c, uint32_t n_pages, lk_error *err) {
     c->table_capacity = n_pages < most ? n_pages : most;
     c->seqs = lk_alloc_array_zero(a, n_seqs, sizeof c->seqs[0]);
     c->tables = lk_alloc_array(a, n_seqs, c->table_capacity * sizeof c->tables[0]);
+    if (c->kv.window != 0) {
+        c->window_tables = lk_alloc_array(a, n_seqs, c->table_capacity * sizeof c->tables[0]);
+    }
     c->seq_steps = lk_alloc_array_zero(a, n_seqs, sizeof c->seq_steps[0]);
     c->touched = lk_alloc_array(a, n_seqs, sizeof c->touched[0]);
     c->batch_seqs = lk_alloc_array(a, n_seqs, sizeof c->batch_seqs[0]);
@@ -108,15 +129,29 @@ static lk_status allocate(lk_context *c, uint32_t n_pages, lk_error *err) {
     c->logits = lk_alloc_array(a, max_logits, (size_t)c->graph->n_vocab * sizeof c->logits[0]);
     if (c->seqs == NULL || c->tables == NULL || c->seq_steps == NULL || c->touched == NULL ||
         c->batch_seqs == NULL || c->runs == NULL || c->step_rows == NULL ||
-        c->row_of_step == NULL || c->out_of_step == NULL || c->outs == NULL || c->logits == NULL) {
+        c->row_of_step == NULL || c->out_of_step == NULL || c->outs == NULL || c->logits == NULL ||
+        (c->kv.window != 0 && c->window_tables == NULL)) {
         return lk_fail_nomem(err, "the context's tables and logits",
                              max_logits * c->graph->n_vocab * sizeof c->logits[0]);
     }
     for (size_t i = 0; i < n_seqs; i++) {
         c->seqs[i].pages = c->tables + i * c->table_capacity;
+        if (c->window_tables != NULL) {
+            c->seqs[i].window_pages = c->window_tables + i * c->table_capacity;
+        }
     }
-    return lk_kv_pages_init(&c->pages, a, n_pages, (c->params.flags & LK_CONTEXT_POISON) != 0,
-                            c->params.page_seed, err);
+    lk_kv_pages_params pages = {.n_pages = n_pages,
+                                .keeps_tokens = true,
+                                .poison = (c->params.flags & LK_CONTEXT_POISON) != 0,
+                                .seed = c->params.page_seed};
+    const lk_status status = lk_kv_pages_init(&c->kv.pages, a, &pages, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    pages.first = n_pages;
+    pages.n_pages = count_window_pages(&c->params, c->kv.window, n_pages);
+    pages.keeps_tokens = false;
+    return lk_kv_pages_init(&c->kv.window_pages, a, &pages, err);
 }
 
 void lk_context_free(lk_context *c) {
@@ -127,7 +162,8 @@ void lk_context_free(lk_context *c) {
     const size_t n_seqs = (size_t)c->params.n_sequences;
     const size_t max_rows = (size_t)c->params.max_rows;
     const size_t max_logits = (size_t)c->params.max_logits;
-    lk_kv_pages_deinit(&c->pages);
+    lk_kv_pages_deinit(&c->kv.pages);
+    lk_kv_pages_deinit(&c->kv.window_pages);
     if (c->backend != NULL) {
         c->ops->destroy(c->backend);
     }
@@ -141,6 +177,7 @@ void lk_context_free(lk_context *c) {
     lk_free_array(a, c->touched, n_seqs, sizeof c->touched[0]);
     lk_free_array(a, c->seq_steps, n_seqs, sizeof c->seq_steps[0]);
     lk_free_array(a, c->tables, n_seqs, c->table_capacity * sizeof c->tables[0]);
+    lk_free_array(a, c->window_tables, n_seqs, c->table_capacity * sizeof c->tables[0]);
     lk_free_array(a, c->seqs, n_seqs, sizeof c->seqs[0]);
     lk_free(a, c, sizeof *c);
 }
@@ -151,7 +188,7 @@ lk_status lk_context_build(const lk_context_source *source, const lk_context_par
     lk_status status = check_params(params, err);
     uint32_t n_pages = 0;
     if (status == LK_OK) {
-        status = count_pages(params, source->n_ctx_train, &n_pages, err);
+        status = count_pages(params, source, &n_pages, err);
     }
     if (status != LK_OK) {
         return status;
@@ -164,6 +201,7 @@ lk_status lk_context_build(const lk_context_source *source, const lk_context_par
     c->allocator = a;
     c->model = source->model;
     c->graph = source->graph;
+    c->kv.window = source->graph->window;
     c->ops = source->ops;
     c->params = *params;
     atomic_init(&c->is_busy, 0);

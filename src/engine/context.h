@@ -11,13 +11,22 @@
 #include "engine/sequence.h"
 #include "lk/context.h"
 
+/* The two kinds of pages. */
+typedef enum lk_page_kind { LK_PAGES_FULL, LK_PAGES_WINDOW, LK_N_PAGE_KINDS } lk_page_kind;
+
 /* What one call of decode knows about a sequence: how to undo, and its place in a micro-batch. */
 typedef struct lk_seq_step {
     int64_t old_length;
     int64_t new_length;
+    int64_t done_length; /* with the rows computed so far */
     uint32_t old_n_pages;
-    uint32_t copied_from; /* the shared page that was replaced by a copy ... */
-    bool has_copy;        /* ... at the end of the old pages */
+    /* Window pages are taken for each micro-batch; of those taken in this call the ones that later
+     * rows cannot reach go back at once. Held: window_begin .. window_end-1. */
+    uint32_t window_begin;
+    uint32_t window_end;
+    /* By lk_page_kind: the shared page that was replaced by a copy at the end of the old pages. */
+    uint32_t copied_from[LK_N_PAGE_KINDS];
+    bool has_copy[LK_N_PAGE_KINDS];
     bool is_touched;
     bool has_failed;
     uint32_t n_batch; /* rows in the micro-batch */
@@ -43,16 +52,18 @@ struct lk_context {
     atomic_uint is_busy;
     atomic_uint wants_cancel;
 
-    lk_kv_pages pages;
-    lk_seq *seqs;            /* [n_sequences] */
-    uint32_t *tables;        /* [n_sequences, table_capacity] */
+    lk_kv kv;
+    lk_seq *seqs;     /* [n_sequences] */
+    uint32_t *tables; /* [n_sequences, table_capacity] */
+    uint32_t
+        *window_tables; /* [n_sequences, table_capacity] where layers have windows, else NULL */
     uint32_t table_capacity; /* pages that one sequence can have */
 
     /* One call of decode. */
     lk_seq_step *seq_steps; /* [n_sequences] */
     int32_t *touched;       /* [n_sequences] sequences of the call */
     uint32_t n_touched;
-    uint32_t n_copies;      /* shared pages that were copied in this call */
+    uint32_t n_copies[LK_N_PAGE_KINDS]; /* shared pages that were copied in this call */
     int32_t *batch_seqs;    /* [n_sequences] sequences of the micro-batch, in order of appearance */
     lk_step_row *step_rows; /* [max_rows] */
     lk_step_run *runs;      /* [n_sequences] */

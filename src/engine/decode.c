@@ -1,6 +1,9 @@
 /* decode.c - one call of decode as a transaction: check all rows, reserve all pages, compute in
  * micro-batches, then commit or undo sequence by sequence.
  *
+ * Window pages are the exception: they are taken for each micro-batch, so that a prompt of any
+ * length needs few of them. Those that a sequence began with are kept until its rows are committed.
+ *
  * Nothing is allocated. Until the end the lengths of the sequences stay as they were, so undoing
  * means giving back the pages that were added and putting back a shared page that was copied. What
  * was written behind the old length of a page that is kept is never read: every write starts there.
@@ -53,7 +56,10 @@ static void touch(lk_context *c, int32_t seq) {
     *step_of(c, seq) = (lk_seq_step){
         .old_length = sequence->length,
         .new_length = sequence->length,
+        .done_length = sequence->length,
         .old_n_pages = sequence->n_pages,
+        .window_begin = sequence->n_pages,
+        .window_end = sequence->n_pages,
         .is_touched = true,
     };
     c->touched[c->n_touched++] = seq;
@@ -82,23 +88,36 @@ static lk_status check_rows(lk_context *c, const lk_row *rows, size_t n_rows, lk
 
 /* ---- 2. pages ---- */
 
-static lk_status fail_full(const lk_context *c, int32_t seq, int64_t pos, lk_error *err) {
+static lk_kv_pages *pool_of(lk_context *c, lk_page_kind kind) {
+    return kind == LK_PAGES_FULL ? &c->kv.pages : &c->kv.window_pages;
+}
+
+static uint32_t *table_of(const lk_context *c, int32_t seq, lk_page_kind kind) {
+    return kind == LK_PAGES_FULL ? c->seqs[seq].pages : c->seqs[seq].window_pages;
+}
+
+/* The page of the kind at the end of the old ones. */
+static uint32_t *last_page(lk_context *c, int32_t seq, lk_page_kind kind) {
+    return &table_of(c, seq, kind)[step_of(c, seq)->old_n_pages - 1];
+}
+
+static lk_status fail_full(lk_context *c, int32_t seq, int64_t pos, lk_page_kind kind,
+                           lk_error *err) {
     return lk_fail(err, LK_E_FULL, LK_AT_ROW(seq, pos),
                    "no KV page for sequence %d at position %lld: all %u pages of %d positions are "
                    "in use",
-                   seq, (long long)pos, c->pages.n_pages, LK_CHUNK);
+                   seq, (long long)pos, pool_of(c, kind)->n_pages, LK_CHUNK);
 }
 
 /* `seq` is the last holder of a page that others have left for copies in this call. If one of them
  * is longer, writing here would destroy what it needs when it is undone: then the longest takes the
  * page back and leaves its copy, still the same, to `seq`. */
-static void leave_to_longest(lk_context *c, int32_t seq) {
-    lk_seq_step *s = step_of(c, seq);
-    uint32_t *last = &c->seqs[seq].pages[s->old_n_pages - 1];
+static void leave_to_longest(lk_context *c, int32_t seq, lk_page_kind kind) {
+    uint32_t *last = last_page(c, seq, kind);
     int32_t longest = seq;
     for (uint32_t i = 0; i < c->n_touched; i++) {
         const lk_seq_step *other = step_of(c, c->touched[i]);
-        if (other->has_copy && other->copied_from == *last &&
+        if (other->has_copy[kind] && other->copied_from[kind] == *last &&
             other->old_length > step_of(c, longest)->old_length) {
             longest = c->touched[i];
         }
@@ -106,55 +125,60 @@ static void leave_to_longest(lk_context *c, int32_t seq) {
     if (longest == seq) {
         return;
     }
-    lk_seq_step *t = step_of(c, longest);
-    uint32_t *last_of_longest = &c->seqs[longest].pages[t->old_n_pages - 1];
-    s->has_copy = true;
-    s->copied_from = *last;
+    lk_seq_step *s = step_of(c, seq);
+    uint32_t *last_of_longest = last_page(c, longest, kind);
+    s->has_copy[kind] = true;
+    s->copied_from[kind] = *last;
     *last = *last_of_longest;
-    *last_of_longest = s->copied_from;
-    t->has_copy = false;
+    *last_of_longest = s->copied_from[kind];
+    step_of(c, longest)->has_copy[kind] = false;
 }
 
 /* The page that the first new row goes to must be this sequence's alone. */
-static lk_status own_last_page(lk_context *c, int32_t seq, lk_error *err) {
+static lk_status own_last_page(lk_context *c, int32_t seq, lk_page_kind kind, lk_error *err) {
     lk_seq_step *s = step_of(c, seq);
     if (s->old_length % LK_CHUNK == 0) {
         return LK_OK; /* no page, or the last one is complete */
     }
-    uint32_t *last = &c->seqs[seq].pages[s->old_n_pages - 1];
-    if (c->pages.refs[*last] == 1) {
-        if (c->n_copies > 0) {
-            leave_to_longest(c, seq);
+    lk_kv_pages *pool = pool_of(c, kind);
+    uint32_t *last = last_page(c, seq, kind);
+    if (lk_kv_pages_refs(pool, *last) == 1) {
+        if (c->n_copies[kind] > 0) {
+            leave_to_longest(c, seq, kind);
         }
         return LK_OK;
     }
     uint32_t copy = 0;
-    const lk_status status = lk_kv_pages_copy(&c->pages, *last, &copy, err);
+    const lk_status status = lk_kv_pages_copy(pool, *last, &copy, err);
     if (status != LK_OK) {
-        return status == LK_E_FULL ? fail_full(c, seq, s->old_length, err) : status;
+        return status == LK_E_FULL ? fail_full(c, seq, s->old_length, kind, err) : status;
     }
-    c->n_copies++;
-    s->copied_from = *last;
-    s->has_copy = true;
+    c->n_copies[kind]++;
+    s->copied_from[kind] = *last;
+    s->has_copy[kind] = true;
     *last = copy;
-    lk_kv_pages_release(&c->pages, s->copied_from); /* others hold it: not the last reference */
+    lk_kv_pages_release(pool, s->copied_from[kind]); /* others hold it: not the last reference */
     return LK_OK;
 }
 
+/* All pages of the layers without windows; of the others only the one that is written first. */
 static lk_status reserve(lk_context *c, int32_t seq, lk_error *err) {
     lk_seq *sequence = &c->seqs[seq];
     const uint32_t n_pages = lk_seq_pages_for(step_of(c, seq)->new_length);
-    lk_status status = own_last_page(c, seq, err);
+    lk_status status = own_last_page(c, seq, LK_PAGES_FULL, err);
+    if (status == LK_OK && c->kv.window != 0) {
+        status = own_last_page(c, seq, LK_PAGES_WINDOW, err);
+    }
     while (status == LK_OK && sequence->n_pages < n_pages) {
         const int64_t first = (int64_t)sequence->n_pages * LK_CHUNK;
         uint32_t page = 0;
         if (sequence->n_pages == c->table_capacity) {
             status = LK_E_FULL;
         } else {
-            status = lk_kv_pages_take(&c->pages, &page, err);
+            status = lk_kv_pages_take(&c->kv.pages, &page, err);
         }
         if (status == LK_E_FULL) {
-            return fail_full(c, seq, first, err);
+            return fail_full(c, seq, first, LK_PAGES_FULL, err);
         }
         if (status == LK_OK) {
             sequence->pages[sequence->n_pages++] = page;
@@ -163,17 +187,47 @@ static lk_status reserve(lk_context *c, int32_t seq, lk_error *err) {
     return status;
 }
 
+/* Window pages for the rows up to the sequence's done_length. */
+static lk_status take_window_pages(lk_context *c, int32_t seq, lk_error *err) {
+    lk_seq_step *s = step_of(c, seq);
+    const uint32_t end = lk_seq_pages_for(s->done_length);
+    while (s->window_end < end) {
+        uint32_t page = 0;
+        const lk_status status = lk_kv_pages_take(&c->kv.window_pages, &page, err);
+        if (status == LK_E_FULL) {
+            return fail_full(c, seq, (int64_t)s->window_end * LK_CHUNK, LK_PAGES_WINDOW, err);
+        }
+        if (status != LK_OK) {
+            return status;
+        }
+        c->seqs[seq].window_pages[s->window_end++] = page;
+    }
+    return LK_OK;
+}
+
+/* Gives back the window pages of this call before page `end`. */
+static void release_window_pages(lk_context *c, int32_t seq, uint32_t end) {
+    lk_seq_step *s = step_of(c, seq);
+    while (s->window_begin < s->window_end && s->window_begin < end) {
+        lk_kv_pages_release(&c->kv.window_pages, c->seqs[seq].window_pages[s->window_begin++]);
+    }
+}
+
 static void undo(lk_context *c, int32_t seq) {
     lk_seq *sequence = &c->seqs[seq];
     const lk_seq_step *s = step_of(c, seq);
+    release_window_pages(c, seq, UINT32_MAX);
     while (sequence->n_pages > s->old_n_pages) {
-        lk_kv_pages_release(&c->pages, sequence->pages[--sequence->n_pages]);
+        lk_kv_pages_release(&c->kv.pages, sequence->pages[--sequence->n_pages]);
     }
-    if (s->has_copy) {
-        uint32_t *last = &sequence->pages[s->old_n_pages - 1];
-        lk_kv_pages_release(&c->pages, *last);
-        lk_kv_pages_share(&c->pages, s->copied_from);
-        *last = s->copied_from;
+    for (int kind = 0; kind < LK_N_PAGE_KINDS; kind++) {
+        if (s->has_copy[kind]) {
+            lk_kv_pages *pool = pool_of(c, (lk_page_kind)kind);
+            uint32_t *last = last_page(c, seq, (lk_page_kind)kind);
+            lk_kv_pages_release(pool, *last);
+            lk_kv_pages_share(pool, s->copied_from[kind]);
+            *last = s->copied_from[kind];
+        }
     }
     assert(sequence->length == s->old_length);
 }
@@ -205,7 +259,9 @@ static void make_runs(lk_context *c, uint32_t n_seqs) {
     uint32_t first = 0;
     for (uint32_t i = 0; i < n_seqs; i++) {
         lk_seq_step *s = step_of(c, c->batch_seqs[i]);
-        c->runs[i] = (lk_step_run){first, s->n_batch, c->seqs[c->batch_seqs[i]].pages};
+        const lk_seq *sequence = &c->seqs[c->batch_seqs[i]];
+        c->runs[i] = (lk_step_run){first, s->n_batch, sequence->pages, sequence->window_pages};
+        s->done_length += s->n_batch;
         s->i_run = i;
         s->i_next = first;
         first += s->n_batch;
@@ -251,6 +307,22 @@ static uint32_t number_outs(lk_context *c, uint32_t n_rows, uint32_t n_used) {
         }
     }
     return n_out;
+}
+
+/* Computes a micro-batch with the window pages that it needs. */
+static lk_status compute_step(lk_context *c, lk_step *step, lk_error *err) {
+    lk_status status = LK_OK;
+    for (uint32_t i = 0; c->kv.window != 0 && i < step->n_runs && status == LK_OK; i++) {
+        status = take_window_pages(c, c->batch_seqs[i], err);
+    }
+    if (status == LK_OK) {
+        status = c->ops->step(c->backend, step, err);
+    }
+    for (uint32_t i = 0; c->kv.window != 0 && i < step->n_runs && status == LK_OK; i++) {
+        const int64_t length = step_of(c, c->batch_seqs[i])->done_length;
+        release_window_pages(c, c->batch_seqs[i], lk_seq_window_kept(&c->kv, length));
+    }
+    return status;
 }
 
 /* The earliest row of the call that is not finite. */
@@ -304,7 +376,7 @@ static lk_status compute(lk_context *c, const lk_row *rows, size_t n_rows,
             .n_out = number_outs(c, n, n_logits),
             .logits = c->logits + (size_t)n_logits * c->graph->n_vocab,
         };
-        const lk_status status = c->ops->step(c->backend, &step, err);
+        const lk_status status = compute_step(c, &step, err);
         if (status != LK_OK) {
             return status;
         }
@@ -318,13 +390,29 @@ static lk_status compute(lk_context *c, const lk_row *rows, size_t n_rows,
 
 /* ---- 4. the end ---- */
 
+/* The sequence has its new rows; gives back the window pages that no later row reaches. */
+static void accept(lk_context *c, int32_t seq) {
+    lk_seq *sequence = &c->seqs[seq];
+    const lk_seq_step *s = step_of(c, seq);
+    sequence->length = s->new_length;
+    if (c->kv.window == 0) {
+        return;
+    }
+    const uint32_t kept = lk_seq_window_kept(&c->kv, s->new_length);
+    while (sequence->first_window < kept && sequence->first_window < s->old_n_pages) {
+        lk_kv_pages_release(&c->kv.window_pages, sequence->window_pages[sequence->first_window++]);
+    }
+    release_window_pages(c, seq, kept);
+    sequence->first_window = kept > sequence->first_window ? kept : sequence->first_window;
+}
+
 static void commit(lk_context *c) {
     for (uint32_t i = 0; i < c->n_touched; i++) {
         const int32_t seq = c->touched[i];
         if (step_of(c, seq)->has_failed) {
             undo(c, seq);
         } else {
-            c->seqs[seq].length = step_of(c, seq)->new_length;
+            accept(c, seq);
         }
     }
     for (uint32_t i = 0; i < c->n_outs; i++) {
@@ -372,7 +460,7 @@ static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_st
     }
     if (status == LK_OK) {
         for (size_t i = 0; i < n_rows; i++) {
-            lk_seq_set_token(&c->seqs[rows[i].seq], &c->pages, rows[i].pos, rows[i].token);
+            lk_seq_set_token(&c->seqs[rows[i].seq], &c->kv.pages, rows[i].pos, rows[i].token);
         }
         for (size_t i = 0; row_status != NULL && i < n_rows; i++) {
             row_status[i] = (lk_row_status){LK_OK, -1, ""};
@@ -399,7 +487,7 @@ static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_st
 lk_status lk_context_run(lk_context *context, const lk_row *rows, size_t n_rows,
                          lk_row_status *row_status, lk_error *err) {
     context->n_outs = 0;
-    context->n_copies = 0;
+    memset(context->n_copies, 0, sizeof context->n_copies);
     const lk_status status = run(context, rows, n_rows, row_status, err);
     release_steps(context);
     return status;

@@ -11,22 +11,28 @@
 /* Both a binary32 and a binary16 of these bytes are NaN. */
 static const uint8_t poison_byte = 0xff;
 
-lk_status lk_kv_pages_init(lk_kv_pages *pages, const lk_allocator *allocator, uint32_t n_pages,
-                           bool poison, uint32_t seed, lk_error *err) {
+lk_status lk_kv_pages_init(lk_kv_pages *pages, const lk_allocator *allocator,
+                           const lk_kv_pages_params *params, lk_error *err) {
+    const uint32_t n_pages = params->n_pages;
+    const size_t page_tokens = params->keeps_tokens ? LK_CHUNK : 0;
     memset(pages, 0, sizeof *pages);
     pages->allocator = allocator;
+    pages->first = params->first;
     pages->n_pages = n_pages;
-    pages->poison = poison;
-    pages->seed = seed;
+    pages->poison = params->poison;
+    pages->seed = params->seed;
     pages->free_pages = lk_alloc_array(allocator, n_pages, sizeof pages->free_pages[0]);
     pages->refs = lk_alloc_array_zero(allocator, n_pages, sizeof pages->refs[0]);
-    pages->tokens = lk_alloc_array(allocator, n_pages, LK_CHUNK * sizeof pages->tokens[0]);
-    if (pages->free_pages == NULL || pages->refs == NULL || pages->tokens == NULL) {
+    if (params->keeps_tokens) {
+        pages->tokens = lk_alloc_array(allocator, n_pages, LK_CHUNK * sizeof pages->tokens[0]);
+    }
+    if (pages->free_pages == NULL || pages->refs == NULL ||
+        (params->keeps_tokens && pages->tokens == NULL)) {
         return lk_fail_nomem(err, "the KV page directory",
-                             (size_t)n_pages * LK_CHUNK * sizeof pages->tokens[0]);
+                             (size_t)n_pages * (page_tokens + 2) * sizeof pages->tokens[0]);
     }
     for (uint32_t i = 0; i < n_pages; i++) {
-        pages->free_pages[i] = n_pages - 1 - i;
+        pages->free_pages[i] = pages->first + n_pages - 1 - i;
     }
     pages->n_free = n_pages;
     return LK_OK;
@@ -69,7 +75,7 @@ lk_status lk_kv_pages_take(lk_kv_pages *pages, uint32_t *page, lk_error *err) {
         shuffle_next(pages);
     }
     const uint32_t taken = pages->free_pages[pages->n_free - 1];
-    assert(pages->refs[taken] == 0);
+    assert(pages->refs[taken - pages->first] == 0);
     if (pages->poison) {
         const lk_status status = pages->ops->page_fill(pages->backend, taken, poison_byte, err);
         if (status != LK_OK) {
@@ -78,7 +84,7 @@ lk_status lk_kv_pages_take(lk_kv_pages *pages, uint32_t *page, lk_error *err) {
     }
     pages->n_free--;
     pages->n_taken++;
-    pages->refs[taken] = 1;
+    pages->refs[taken - pages->first] = 1;
     *page = taken;
     return LK_OK;
 }
@@ -94,22 +100,34 @@ lk_status lk_kv_pages_copy(lk_kv_pages *pages, uint32_t src, uint32_t *page, lk_
         lk_kv_pages_release(pages, copy);
         return status;
     }
-    memcpy(pages->tokens + (size_t)copy * LK_CHUNK, pages->tokens + (size_t)src * LK_CHUNK,
-           LK_CHUNK * sizeof pages->tokens[0]);
+    if (pages->tokens != NULL) {
+        memcpy(pages->tokens + (size_t)copy * LK_CHUNK, pages->tokens + (size_t)src * LK_CHUNK,
+               LK_CHUNK * sizeof pages->tokens[0]);
+    }
     pages->n_copied++;
     *page = copy;
     return LK_OK;
 }
 
+/* The count of a page that is held. */
+static uint32_t *refs_of(const lk_kv_pages *pages, uint32_t page) {
+    assert(page >= pages->first && page - pages->first < pages->n_pages);
+    assert(pages->refs[page - pages->first] > 0);
+    return &pages->refs[page - pages->first];
+}
+
+uint32_t lk_kv_pages_refs(const lk_kv_pages *pages, uint32_t page) {
+    return *refs_of(pages, page);
+}
+
 void lk_kv_pages_share(lk_kv_pages *pages, uint32_t page) {
-    assert(page < pages->n_pages && pages->refs[page] > 0);
-    pages->refs[page]++;
+    (*refs_of(pages, page))++;
 }
 
 void lk_kv_pages_release(lk_kv_pages *pages, uint32_t page) {
-    assert(page < pages->n_pages && pages->refs[page] > 0);
-    pages->refs[page]--;
-    if (pages->refs[page] != 0) {
+    uint32_t *refs = refs_of(pages, page);
+    (*refs)--;
+    if (*refs != 0) {
         return;
     }
     if (pages->poison) {

@@ -4,21 +4,44 @@
 #include <assert.h>
 #include <string.h>
 
-void lk_seq_cut(lk_seq *seq, lk_kv_pages *pages, int64_t length) {
+int64_t lk_seq_shortest(const lk_seq *seq, const lk_kv *kv) {
+    if (seq->first_window == 0) {
+        return seq->length > 0 ? 1 : 0;
+    }
+    return (int64_t)seq->first_window * LK_CHUNK + kv->window - 1;
+}
+
+void lk_seq_cut(lk_seq *seq, lk_kv *kv, int64_t length) {
     assert(length >= 0 && length <= seq->length);
+    assert(length == 0 || length >= lk_seq_shortest(seq, kv));
     const uint32_t n_kept = lk_seq_pages_for(length);
     while (seq->n_pages > n_kept) {
-        lk_kv_pages_release(pages, seq->pages[--seq->n_pages]);
+        seq->n_pages--;
+        lk_kv_pages_release(&kv->pages, seq->pages[seq->n_pages]);
+        if (kv->window != 0 && seq->n_pages >= seq->first_window) {
+            lk_kv_pages_release(&kv->window_pages, seq->window_pages[seq->n_pages]);
+        }
     }
+    seq->first_window = length != 0 ? seq->first_window : 0;
     seq->length = length;
 }
 
-void lk_seq_share(lk_seq *dst, const lk_seq *src, lk_kv_pages *pages, int64_t length) {
+void lk_seq_share(lk_seq *dst, const lk_seq *src, lk_kv *kv, int64_t length) {
     assert(dst->n_pages == 0 && length >= 0 && length <= src->length);
+    assert(length == 0 || length >= lk_seq_shortest(src, kv));
+    const uint32_t kept = lk_seq_window_kept(kv, length);
     dst->n_pages = lk_seq_pages_for(length);
+    dst->first_window = 0;
+    if (length != 0) {
+        dst->first_window = kept > src->first_window ? kept : src->first_window;
+    }
     for (uint32_t i = 0; i < dst->n_pages; i++) {
         dst->pages[i] = src->pages[i];
-        lk_kv_pages_share(pages, src->pages[i]);
+        lk_kv_pages_share(&kv->pages, src->pages[i]);
+        if (kv->window != 0 && i >= dst->first_window) {
+            dst->window_pages[i] = src->window_pages[i];
+            lk_kv_pages_share(&kv->window_pages, src->window_pages[i]);
+        }
     }
     dst->length = length;
 }

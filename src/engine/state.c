@@ -2,21 +2,25 @@
  *
  *   offset  bytes
  *        0      8  "LKSTATE" and a zero byte
- *        8      4  version of this layout: 1
- *       12      4  bytes of the head: 128
+ *        8      4  version of this layout: 2
+ *       12      4  bytes of the head: 144
  *       16     32  model digest
  *       48     16  numerics version, zero-padded
  *       64      4  type of the keys: 0 f32, 1 f16, 2 q8_0
  *       68      4  type of the values
  *       72      4  1 when activations are kept in float32 (LK_CONTEXT_F32_ACTIVATIONS), else 0
  *       76      4  positions per page: 64
- *       80      8  bytes per page
+ *       80      8  bytes per page of the layers without windows
  *       88      8  number of tokens n
- *       96     32  SHA-256 of bytes 0 .. 95
- *      128    4 n  the tokens
+ *       96      4  first page of the layers with windows that is there; 0 where there are none
+ *      100      4  0
+ *      104      8  bytes per page of the layers with windows
+ *      112     32  SHA-256 of bytes 0 .. 111
+ *      144    4 n  the tokens
  *             32  SHA-256 of the tokens
  *   then, for each page of 64 positions: its bytes (the form of lk_backend_ops.page_read; what
- *   belongs to positions from n on is zero) and their SHA-256
+ *   belongs to positions from n on is zero) and their SHA-256; after all of the layers without
+ *   windows likewise those with windows, from the first one that is there
  *   at the end  32  SHA-256 of everything before
  *
  * Loading reads the file once, in order, and checks each part before it is used. Pages go to free
@@ -36,11 +40,11 @@
 #include "base/filewrite.h"
 #include "base/sha256.h"
 
-enum { HEAD_BYTES = 128, HASHED_HEAD_BYTES = 96, SHA_BYTES = 32, LAYOUT_VERSION = 1 };
+enum { HEAD_BYTES = 144, HASHED_HEAD_BYTES = 112, SHA_BYTES = 32, LAYOUT_VERSION = 2 };
 static const uint8_t magic[8] = {'L', 'K', 'S', 'T', 'A', 'T', 'E', 0};
 
 static void fill_head(const lk_context *c, const uint8_t digest[32], int64_t n_tokens,
-                      uint8_t head[HEAD_BYTES]) {
+                      uint32_t first_window, uint8_t head[HEAD_BYTES]) {
     const char *numerics = lk_numerics_version();
     memset(head, 0, HEAD_BYTES);
     memcpy(head, magic, sizeof magic);
@@ -56,6 +60,8 @@ static void fill_head(const lk_context *c, const uint8_t digest[32], int64_t n_t
     lk_store_u32(head + 76, LK_CHUNK);
     lk_store_u64(head + 80, c->ops->page_bytes(c->backend));
     lk_store_u64(head + 88, (uint64_t)n_tokens);
+    lk_store_u32(head + 96, first_window);
+    lk_store_u64(head + 104, c->ops->window_page_bytes(c->backend));
     lk_sha256_of(head, HASHED_HEAD_BYTES, head + HASHED_HEAD_BYTES);
 }
 
@@ -71,6 +77,12 @@ static size_t token_bytes(const int32_t *tokens, uint32_t n, uint8_t bytes[LK_CH
         lk_store_u32(bytes + (size_t)k * 4, (uint32_t)tokens[k]);
     }
     return (size_t)n * 4;
+}
+
+static size_t largest_page(const lk_context *c) {
+    const size_t bytes = c->ops->page_bytes(c->backend);
+    const size_t window_bytes = c->ops->window_page_bytes(c->backend);
+    return bytes > window_bytes ? bytes : window_bytes;
 }
 
 /* ---- saving ---- */
@@ -92,11 +104,11 @@ static lk_status put_head(writer *w, const lk_context *c, const lk_seq *seq,
     uint8_t bytes[LK_CHUNK * 4];
     uint8_t sha[SHA_BYTES];
     lk_sha256 tokens_sha;
-    fill_head(c, digest, seq->length, head);
+    fill_head(c, digest, seq->length, seq->first_window, head);
     lk_sha256_init(&tokens_sha);
     lk_status status = put(w, head, sizeof head, err);
     for (uint32_t i = 0; i < seq->n_pages && status == LK_OK; i++) {
-        const int32_t *tokens = c->pages.tokens + (size_t)seq->pages[i] * LK_CHUNK;
+        const int32_t *tokens = c->kv.pages.tokens + (size_t)seq->pages[i] * LK_CHUNK;
         const size_t n = token_bytes(tokens, positions_of_page(seq->length, i), bytes);
         lk_sha256_update(&tokens_sha, bytes, n);
         status = put(w, bytes, n, err);
@@ -105,21 +117,32 @@ static lk_status put_head(writer *w, const lk_context *c, const lk_seq *seq,
     return status == LK_OK ? put(w, sha, sizeof sha, err) : status;
 }
 
+/* Page i of the sequence, whose id is `id`. */
+static lk_status put_page(writer *w, lk_context *c, const lk_seq *seq, uint32_t i, uint32_t id,
+                          size_t page_bytes, uint8_t *page, lk_error *err) {
+    uint8_t sha[SHA_BYTES];
+    lk_status status =
+        c->ops->page_read(c->backend, id, positions_of_page(seq->length, i), page, err);
+    if (status == LK_OK) {
+        lk_sha256_of(page, page_bytes, sha);
+        status = put(w, page, page_bytes, err);
+    }
+    return status == LK_OK ? put(w, sha, sizeof sha, err) : status;
+}
+
+/* All pages, and the end of the file. */
 static lk_status put_pages(writer *w, lk_context *c, const lk_seq *seq, uint8_t *page,
                            lk_error *err) {
     const size_t page_bytes = c->ops->page_bytes(c->backend);
+    const size_t window_bytes = c->ops->window_page_bytes(c->backend);
     uint8_t sha[SHA_BYTES];
     lk_status status = LK_OK;
     for (uint32_t i = 0; i < seq->n_pages && status == LK_OK; i++) {
-        status = c->ops->page_read(c->backend, seq->pages[i], positions_of_page(seq->length, i),
-                                   page, err);
-        if (status == LK_OK) {
-            lk_sha256_of(page, page_bytes, sha);
-            status = put(w, page, page_bytes, err);
-        }
-        if (status == LK_OK) {
-            status = put(w, sha, sizeof sha, err);
-        }
+        status = put_page(w, c, seq, i, seq->pages[i], page_bytes, page, err);
+    }
+    for (uint32_t i = seq->first_window; c->kv.window != 0 && i < seq->n_pages && status == LK_OK;
+         i++) {
+        status = put_page(w, c, seq, i, seq->window_pages[i], window_bytes, page, err);
     }
     if (status == LK_OK) {
         lk_sha256_final(&w->total, sha);
@@ -134,7 +157,7 @@ lk_status lk_state_save(lk_context *context, int32_t seq, const char *path,
     if (status != LK_OK) {
         return status;
     }
-    const size_t page_bytes = context->ops->page_bytes(context->backend);
+    const size_t page_bytes = largest_page(context);
     uint8_t *page = lk_alloc(context->allocator, page_bytes);
     if (page == NULL) {
         return lk_fail_nomem(err, "a KV page to save", page_bytes);
@@ -245,9 +268,10 @@ static lk_status check_origin(const lk_context *c, const reader *r, const uint8_
         {72, 4, "the activation mode"},
         {76, 4, "the positions per page"},
         {80, 8, "the size of a KV page"},
+        {104, 8, "the size of a KV page with windows"},
     };
     uint8_t ours[HEAD_BYTES];
-    fill_head(c, digest, 0, ours);
+    fill_head(c, digest, 0, 0, ours);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (memcmp(head + fields[i].offset, ours + fields[i].offset, fields[i].n_bytes) != 0) {
             return lk_fail(err, LK_E_MISMATCH, LK_AT_OFFSET(fields[i].offset, r->path),
@@ -258,38 +282,64 @@ static lk_status check_origin(const lk_context *c, const reader *r, const uint8_
     return LK_OK;
 }
 
+/* Whether the pages with windows begin where a sequence of this length has them. */
+static lk_status check_windows(const lk_context *c, const reader *r, uint64_t n_tokens,
+                               uint32_t first, lk_error *err) {
+    const uint32_t least = lk_seq_window_kept(&c->kv, (int64_t)n_tokens);
+    const uint32_t most =
+        (uint32_t)(lk_step_window_begin(c->kv.window, (int64_t)n_tokens) / LK_CHUNK);
+    if (first >= least && first <= most) {
+        return LK_OK;
+    }
+    return lk_fail(err, LK_E_FORMAT, LK_AT_OFFSET(96, r->path),
+                   "%s has window pages from page %u on, expected from %u or %u on for %llu tokens",
+                   r->path, first, least, most, (unsigned long long)n_tokens);
+}
+
 /* Whether the file is as long as it should be and its content fits into free pages. */
 static lk_status check_size(const lk_context *c, int32_t seq, const reader *r, uint64_t n_tokens,
-                            uint64_t size, lk_error *err) {
+                            uint32_t first_window, uint64_t size, lk_error *err) {
     if (n_tokens > (uint64_t)LK_MAX_POSITIONS) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_OFFSET(88, r->path),
                        "%s has %llu tokens, a sequence has at most %lld", r->path,
                        (unsigned long long)n_tokens, (long long)LK_MAX_POSITIONS);
     }
+    const lk_status status = check_windows(c, r, n_tokens, first_window, err);
+    if (status != LK_OK) {
+        return status;
+    }
     const uint32_t n_pages = lk_seq_pages_for((int64_t)n_tokens);
-    if (n_pages <= c->pages.n_pages) {
+    const uint32_t n_window = c->kv.window != 0 ? n_pages - first_window : 0;
+    if (n_pages <= c->kv.pages.n_pages) {
         const uint64_t page_bytes = c->ops->page_bytes(c->backend);
-        const uint64_t wanted =
-            HEAD_BYTES + 4 * n_tokens + n_pages * (page_bytes + SHA_BYTES) + 2 * SHA_BYTES;
+        const uint64_t wanted = HEAD_BYTES + 4 * n_tokens + n_pages * (page_bytes + SHA_BYTES) +
+                                2 * SHA_BYTES +
+                                n_window * (c->ops->window_page_bytes(c->backend) + SHA_BYTES);
         if (size != wanted) {
             return lk_fail(err, LK_E_FORMAT, LK_AT_OFFSET(size, r->path),
                            "%s has %llu bytes, its head says %llu", r->path,
                            (unsigned long long)size, (unsigned long long)wanted);
         }
     }
-    if (n_pages > c->pages.n_free) {
+    const lk_kv_pages *short_of = n_pages > c->kv.pages.n_free           ? &c->kv.pages
+                                  : n_window > c->kv.window_pages.n_free ? &c->kv.window_pages
+                                                                         : NULL;
+    if (short_of != NULL) {
         return lk_fail(err, LK_E_FULL, (lk_where){seq, -1, UINT64_MAX, r->path},
-                       "%s needs %u KV pages, %u of %u are free", r->path, n_pages, c->pages.n_free,
-                       c->pages.n_pages);
+                       "%s needs %u KV pages, %u of %u are free", r->path,
+                       short_of == &c->kv.pages ? n_pages : n_window, short_of->n_free,
+                       short_of->n_pages);
     }
     return LK_OK;
 }
 
 /* A sequence in the making: its pages are taken, but no sequence has them. */
 typedef struct arrival {
-    uint32_t *pages; /* [n_pages] */
+    uint32_t *pages; /* [2 n_pages]: without windows, with windows */
     uint32_t n_pages;
     uint32_t n_taken;
+    uint32_t first_window;
+    uint32_t window_end; /* window pages first_window .. window_end-1 are taken */
     int64_t length;
     int32_t *tokens; /* [n_pages, LK_CHUNK] */
 } arrival;
@@ -325,8 +375,9 @@ static lk_status take_tokens(const lk_context *c, reader *r, arrival *a, lk_erro
     return in_range ? LK_OK : fail_format(r, "a token is outside the vocabulary", err);
 }
 
-static lk_status take_page(lk_context *c, reader *r, arrival *a, uint8_t *bytes, lk_error *err) {
-    const size_t page_bytes = c->ops->page_bytes(c->backend);
+/* A page of the file into a free one of the pool. */
+static lk_status take_page(lk_context *c, reader *r, lk_kv_pages *pool, size_t page_bytes,
+                           uint8_t *bytes, uint32_t *page, lk_error *err) {
     uint8_t found[SHA_BYTES];
     uint8_t sha[SHA_BYTES];
     lk_status status = take(r, bytes, page_bytes, err);
@@ -340,27 +391,36 @@ static lk_status take_page(lk_context *c, reader *r, arrival *a, uint8_t *bytes,
     if (memcmp(sha, found, sizeof sha) != 0) {
         return fail_format(r, "the checksum of a KV page is wrong", err);
     }
-    uint32_t page = 0;
-    status = lk_kv_pages_take(&c->pages, &page, err);
+    status = lk_kv_pages_take(pool, page, err);
     if (status != LK_OK) {
         return status;
     }
-    a->pages[a->n_taken++] = page;
-    return c->ops->page_write(c->backend, page, bytes, err);
+    status = c->ops->page_write(c->backend, *page, bytes, err);
+    if (status != LK_OK) {
+        lk_kv_pages_release(pool, *page);
+    }
+    return status;
 }
 
 /* The pages and the end of the file. */
 static lk_status take_pages(lk_context *c, reader *r, arrival *a, lk_error *err) {
-    const size_t page_bytes = c->ops->page_bytes(c->backend);
-    uint8_t *bytes = lk_alloc(c->allocator, page_bytes);
+    const size_t largest = largest_page(c);
+    uint8_t *bytes = lk_alloc(c->allocator, largest);
     if (bytes == NULL) {
-        return lk_fail_nomem(err, "a KV page to load", page_bytes);
+        return lk_fail_nomem(err, "a KV page to load", largest);
     }
     lk_status status = LK_OK;
     while (status == LK_OK && a->n_taken < a->n_pages) {
-        status = take_page(c, r, a, bytes, err);
+        status = take_page(c, r, &c->kv.pages, c->ops->page_bytes(c->backend), bytes,
+                           &a->pages[a->n_taken], err);
+        a->n_taken += status == LK_OK;
     }
-    lk_free(c->allocator, bytes, page_bytes);
+    while (status == LK_OK && c->kv.window != 0 && a->window_end < a->n_pages) {
+        status = take_page(c, r, &c->kv.window_pages, c->ops->window_page_bytes(c->backend), bytes,
+                           &a->pages[a->n_pages + a->window_end], err);
+        a->window_end += status == LK_OK;
+    }
+    lk_free(c->allocator, bytes, largest);
     uint8_t found[SHA_BYTES];
     uint8_t sha[SHA_BYTES];
     if (status == LK_OK) {
@@ -375,13 +435,18 @@ static lk_status take_pages(lk_context *c, reader *r, arrival *a, lk_error *err)
 
 static void install(lk_context *c, int32_t seq, const arrival *a) {
     lk_seq *sequence = &c->seqs[seq];
-    lk_seq_cut(sequence, &c->pages, 0);
+    lk_seq_cut(sequence, &c->kv, 0);
     for (uint32_t i = 0; i < a->n_pages; i++) {
         sequence->pages[i] = a->pages[i];
-        memcpy(c->pages.tokens + (size_t)a->pages[i] * LK_CHUNK, a->tokens + (size_t)i * LK_CHUNK,
+        memcpy(c->kv.pages.tokens + (size_t)a->pages[i] * LK_CHUNK,
+               a->tokens + (size_t)i * LK_CHUNK,
                positions_of_page(a->length, i) * sizeof a->tokens[0]);
     }
+    for (uint32_t i = a->first_window; i < a->window_end; i++) {
+        sequence->window_pages[i] = a->pages[a->n_pages + i];
+    }
     sequence->n_pages = a->n_pages;
+    sequence->first_window = a->first_window;
     sequence->length = a->length;
 }
 
@@ -396,15 +461,22 @@ static lk_status take_body(lk_context *c, int32_t seq, reader *r, arrival *a, lk
         return LK_OK;
     }
     while (a->n_taken > 0) {
-        lk_kv_pages_release(&c->pages, a->pages[--a->n_taken]);
+        lk_kv_pages_release(&c->kv.pages, a->pages[--a->n_taken]);
+    }
+    while (a->window_end > a->first_window) {
+        lk_kv_pages_release(&c->kv.window_pages, a->pages[a->n_pages + --a->window_end]);
     }
     return status;
 }
 
-static lk_status load_body(lk_context *c, int32_t seq, reader *r, int64_t n_tokens, lk_error *err) {
-    arrival a = {.length = n_tokens, .n_pages = lk_seq_pages_for(n_tokens)};
+static lk_status load_body(lk_context *c, int32_t seq, reader *r, int64_t n_tokens,
+                           uint32_t first_window, lk_error *err) {
+    arrival a = {.length = n_tokens,
+                 .n_pages = lk_seq_pages_for(n_tokens),
+                 .first_window = first_window,
+                 .window_end = first_window};
     const size_t page_tokens_bytes = LK_CHUNK * sizeof a.tokens[0];
-    a.pages = lk_alloc_array(c->allocator, a.n_pages, sizeof a.pages[0]);
+    a.pages = lk_alloc_array(c->allocator, a.n_pages, 2 * sizeof a.pages[0]);
     a.tokens = lk_alloc_array(c->allocator, a.n_pages, page_tokens_bytes);
     lk_status status = LK_E_NOMEM;
     if (a.pages != NULL && a.tokens != NULL) {
@@ -413,7 +485,7 @@ static lk_status load_body(lk_context *c, int32_t seq, reader *r, int64_t n_toke
         (void)lk_fail_nomem(err, "the tokens of a saved sequence", a.n_pages * page_tokens_bytes);
     }
     lk_free_array(c->allocator, a.tokens, a.n_pages, page_tokens_bytes);
-    lk_free_array(c->allocator, a.pages, a.n_pages, sizeof a.pages[0]);
+    lk_free_array(c->allocator, a.pages, a.n_pages, 2 * sizeof a.pages[0]);
     return status;
 }
 
@@ -438,11 +510,12 @@ lk_status lk_state_load(lk_context *context, int32_t seq, const char *path,
         status = check_origin(context, &r, head, digest, err);
     }
     const uint64_t n_tokens = status == LK_OK ? lk_load_u64(head + 88) : 0;
+    const uint32_t first_window = status == LK_OK ? lk_load_u32(head + 96) : 0;
     if (status == LK_OK) {
-        status = check_size(context, seq, &r, n_tokens, size, err);
+        status = check_size(context, seq, &r, n_tokens, first_window, size, err);
     }
     if (status == LK_OK) {
-        status = load_body(context, seq, &r, (int64_t)n_tokens, err);
+        status = load_body(context, seq, &r, (int64_t)n_tokens, first_window, err);
     }
     (void)close(r.fd);
     return status;

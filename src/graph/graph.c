@@ -434,6 +434,7 @@ lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
     }
     graph->kv_layers[graph->n_kv_layers] =
         (lk_kv_layer){.n_kv_heads = a->n_kv_heads, .head_dim = a->head_dim, .window = a->window};
+    graph->window = a->window > graph->window ? a->window : graph->window;
     lk_node node = make_node(LK_NODE_ATTENTION, q, k, v);
     node.p.attn = *a;
     node.p.attn.i_kv = graph->n_kv_layers++;

@@ -144,6 +144,7 @@ typedef struct lk_graph {
     uint32_t n_ropes, cap_ropes;
     lk_kv_layer *kv_layers;
     uint32_t n_kv_layers, cap_kv_layers;
+    uint32_t window;              /* the widest window of a KV layer; 0: none has one */
     struct lk_weight_view *views; /* of lk_graph_weight_rows, the last one first */
     int32_t layer;                /* given to the nodes that are added now */
     uint32_t n_vocab;

@@ -154,7 +154,7 @@ LK_TEST(every_length) {
 }
 
 static void hash_head(uint8_t *bytes) {
-    lk_sha256_of(bytes, 96, bytes + 96);
+    lk_sha256_of(bytes, 112, bytes + 112);
 }
 
 /* Heads with a right checksum and wrong content: sizes, versions, tokens. */
@@ -177,17 +177,22 @@ LK_TEST(crafted_heads) {
     write_file(bytes, size);
     check_refused(&w, "page size", 80, LK_E_MISMATCH);
     lk_store_u64(bytes + 80, 512);
-    lk_store_u32(bytes + 8, 2);
+    lk_store_u32(bytes + 8, 1);
     hash_head(bytes);
     write_file(bytes, size);
     check_refused(&w, "layout version", 8, LK_E_UNSUPPORTED);
-    lk_store_u32(bytes + 8, 1);
+    lk_store_u32(bytes + 8, 2);
+    lk_store_u32(bytes + 96, 1);
     hash_head(bytes);
-    lk_store_u32(bytes + 128, FAKE_VOCAB); /* a token too large, all checksums right */
-    lk_sha256_of(bytes + 128, 70 * 4, bytes + 128 + 70 * 4);
+    write_file(bytes, size);
+    check_refused(&w, "first window page", 96, LK_E_FORMAT);
+    lk_store_u32(bytes + 96, 0);
+    hash_head(bytes);
+    lk_store_u32(bytes + 144, FAKE_VOCAB); /* a token too large, all checksums right */
+    lk_sha256_of(bytes + 144, 70 * 4, bytes + 144 + 70 * 4);
     lk_sha256_of(bytes, size - 32, bytes + size - 32);
     write_file(bytes, size);
-    check_refused(&w, "token", 128, LK_E_FORMAT);
+    check_refused(&w, "token", 144, LK_E_FORMAT);
     lk_context_destroy(w.context);
     free(bytes);
     (void)unlink(file_path());

@@ -234,15 +234,30 @@ static int do_save(run *r, const op *o) {
     return 1;
 }
 
-static int do_truncate(run *r, int32_t i_slot, int32_t n) {
+/* Whether a slot can go back to n positions; 0 and less than what it has are always fine. */
+static int is_reachable(run *r, int32_t i_slot, int32_t n) {
+    int64_t shortest = -1;
+    (void)lk_sequence_shortest(r->context, r->s->slot_to_seq[i_slot], &shortest, NULL);
+    return n == 0 || n >= shortest;
+}
+
+/* *done: the slot has gone back; 0 where a window has left behind what it would need. */
+static int do_truncate(run *r, int32_t i_slot, int32_t n, int *done) {
     lk_error err;
     slot *sl = &r->slots[i_slot];
+    *done = 1;
     if (sl->stream < 0) {
         return 1;
     }
-    if (n < sl->length) {
-        sl->length = n;
+    n = n < sl->length ? n : sl->length;
+    if (!is_reachable(r, i_slot, n)) {
+        const lk_status refused =
+            lk_sequence_truncate(r->context, r->s->slot_to_seq[i_slot], n, &err);
+        *done = 0;
+        r->seen->unreachable++;
+        return refused == LK_E_LIMIT ? 1 : fail(r, "truncate too far", refused, &err);
     }
+    sl->length = n;
     r->seen->truncations++;
     const lk_status status =
         lk_sequence_truncate(r->context, r->s->slot_to_seq[i_slot], sl->length, &err);
@@ -257,6 +272,10 @@ static int do_fork(run *r, const op *o) {
     const int32_t n = o->c < r->slots[o->a].length ? o->c : r->slots[o->a].length;
     const lk_status status =
         lk_sequence_fork(r->context, r->s->slot_to_seq[o->a], r->s->slot_to_seq[o->b], n, &err);
+    if (!is_reachable(r, o->a, n)) {
+        r->seen->unreachable++;
+        return status == LK_E_LIMIT ? 1 : fail(r, "fork too far back", status, &err);
+    }
     if (status != LK_OK) {
         return fail(r, "fork", status, &err);
     }
@@ -275,6 +294,7 @@ static int do_clear(run *r, int32_t i_slot, int32_t stream) {
 }
 
 static int do_op(run *r, const op *o) {
+    int done = 1;
     switch (o->kind) {
     case OP_STEP:
     case OP_MIX:
@@ -288,13 +308,16 @@ static int do_op(run *r, const op *o) {
     case OP_FORK:
         return do_fork(r, o);
     case OP_TRUNC:
-        return do_truncate(r, o->a, o->b);
+        return do_truncate(r, o->a, o->b, &done);
     case OP_SAVE:
         return do_save(r, o);
     case OP_SWITCH: {
         const int32_t from = r->slots[o->a].stream;
         const int32_t shared = from >= 0 ? stream_shared(from, o->b) : 0;
-        if (!do_truncate(r, o->a, shared)) {
+        if (!do_truncate(r, o->a, shared, &done)) {
+            return 0;
+        }
+        if (!done && !do_truncate(r, o->a, 0, &done)) { /* then from the start */
             return 0;
         }
         if (from >= 0) {
@@ -316,6 +339,7 @@ static void add_coverage(run *r) {
         r->seen->mixed_calls[isa][i] += stats.mixed_calls[i];
     }
     r->seen->pages_copied += stats.pages_copied;
+    r->seen->window_pages += stats.window_pages_total;
 }
 
 int schedule_run(lk_model *model, const reference_set *set, const schedule *s, coverage *seen,

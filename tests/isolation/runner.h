@@ -22,6 +22,8 @@ typedef struct coverage {
     uint64_t rows_computed;
     uint64_t forks, truncations, bad_steps, cancelled, saves, full;
     uint64_t pages_copied;
+    uint64_t unreachable;  /* truncations and forks refused, behind a window */
+    uint64_t window_pages; /* that the contexts had */
 } coverage;
 
 typedef struct failure {

@@ -91,10 +91,10 @@ static void print_coverage(const coverage *seen, uint32_t n, const target *t) {
     (void)printf("%s: %u schedules, %" PRIu64 " rows computed, %" PRIu64
                  " rows of logits compared; %" PRIu64 " forks, %" PRIu64 " truncations, %" PRIu64
                  " refused steps, %" PRIu64 " cancelled, %" PRIu64 " saved and loaded, %" PRIu64
-                 " pages copied, %" PRIu64 " times full\n",
+                 " pages copied, %" PRIu64 " times full, %" PRIu64 " times too far back\n",
                  t->name, n, seen->rows_computed, seen->rows_compared, seen->forks,
                  seen->truncations, seen->bad_steps, seen->cancelled, seen->saves,
-                 seen->pages_copied, seen->full);
+                 seen->pages_copied, seen->full, seen->unreachable);
     for (int isa = 0; isa < 3 && !t->is_family; isa++) {
         (void)printf("  %-6s kernel calls with rows of two or more sequences, at 2 rows %" PRIu64
                      ", 3 %" PRIu64 ", 4 %" PRIu64 ", 5-16 %" PRIu64 ", more %" PRIu64 "\n",
@@ -241,7 +241,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < N_FAMILIES; i++) {
         if (all || only_families || only == &families[i]) {
             const uint32_t n_each = n != 0 ? n : is_short ? 2 : is_full ? 500 : 9;
-            run_schedules(&families[i], seed + i, n_each, is_short ? 1 : n_each / 3);
+            run_schedules(&families[i], seed + i, n_each, is_short ? 1 : n_each / 2);
         }
     }
     (void)printf("%s\n",

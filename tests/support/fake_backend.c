@@ -144,6 +144,12 @@ static size_t fake_page_bytes(const lk_backend *b) {
     return LK_CHUNK * sizeof b->words[0];
 }
 
+/* Its graph has no layers with windows. */
+static size_t fake_window_page_bytes(const lk_backend *b) {
+    (void)b;
+    return 0;
+}
+
 static lk_status fake_page_copy(lk_backend *b, uint32_t dst, uint32_t src, lk_error *err) {
     if (fake.fail_copy_at != 0 && --fake.fail_copy_at == 0) {
         return lk_fail(err, LK_E_DEVICE, LK_NOWHERE, "the fake copy fails");
@@ -183,6 +189,7 @@ const lk_backend_ops fake_backend_ops = {
     .destroy = fake_destroy,
     .step = fake_step,
     .page_bytes = fake_page_bytes,
+    .window_page_bytes = fake_window_page_bytes,
     .page_copy = fake_page_copy,
     .page_fill = fake_page_fill,
     .page_read = fake_page_read,
@@ -197,7 +204,7 @@ lk_status fake_context(const lk_context_params *params, lk_context **out, lk_err
 }
 
 bool fake_is_consistent(const lk_context *c) {
-    const lk_kv_pages *pages = &c->pages;
+    const lk_kv_pages *pages = &c->kv.pages;
     uint32_t *refs = calloc(pages->n_pages, sizeof refs[0]);
     if (refs == NULL) {
         return false;

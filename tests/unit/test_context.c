@@ -85,7 +85,7 @@ LK_TEST(fork_copies_on_write) {
     REQUIRE_OK(lk_context_decode(c, rows, n, NULL, &err), err); /* 90: a page and a part */
     REQUIRE_OK(lk_sequence_fork(c, 0, 1, -1, &err), err);
     REQUIRE_OK(lk_sequence_fork(c, 0, 2, 70, &err), err);
-    CHECK(c->pages.n_free == c->pages.n_pages - 2 && fake_is_consistent(c));
+    CHECK(c->kv.pages.n_free == c->kv.pages.n_pages - 2 && fake_is_consistent(c));
 
     /* One call in which all three write to the shared page: two copy, the last need not. */
     for (int32_t seq = 0; seq < 3; seq++) {
@@ -93,7 +93,7 @@ LK_TEST(fork_copies_on_write) {
         rows[seq] = (lk_row){seq, seq, pos, LK_ROW_LOGITS, 0};
     }
     REQUIRE_OK(lk_context_decode(c, rows, 3, NULL, &err), err);
-    CHECK(c->pages.n_copied == 2 && fake_is_consistent(c));
+    CHECK(c->kv.pages.n_copied == 2 && fake_is_consistent(c));
     for (int32_t seq = 0; seq < 3; seq++) {
         int32_t tokens[91];
         int32_t read_back[91] = {0};
@@ -163,7 +163,7 @@ LK_TEST(too_many_logits_and_full) {
     params.n_sequences = 1;
     lk_context *c = make(params);
     lk_row rows[200];
-    CHECK(c->pages.n_pages == 2);
+    CHECK(c->kv.pages.n_pages == 2);
     size_t n = add_rows(rows, 0, 0, 0, 6);
     CHECK_STATUS(LK_E_LIMIT, lk_context_decode(c, rows, n, NULL, &err));
     CHECK(strstr(err.message, "6 rows want logits, this context was created for 5") != NULL);
@@ -311,7 +311,7 @@ LK_TEST(sequence_arguments) {
     REQUIRE_OK(lk_sequence_tokens(c, 0, tokens, 3, &n_tokens, &err), err);
     CHECK(n_tokens == 20 && tokens[2] == token_at(0, 2));
     REQUIRE_OK(lk_sequence_truncate(c, 0, 0, &err), err);
-    CHECK(c->pages.n_free == c->pages.n_pages);
+    CHECK(c->kv.pages.n_free == c->kv.pages.n_pages);
     CHECK_STATUS(LK_E_ARG, lk_sequence_length(NULL, 0, &length, &err));
     lk_context_stats stats = {0};
     CHECK_STATUS(LK_E_ARG, lk_context_get_stats(c, &stats, &err));

@@ -153,11 +153,11 @@ LK_TEST(no_room) {
     check_refused(c, digest, LK_E_FULL, "needs 4 KV pages, 3 of 4 are free");
     REQUIRE_OK(lk_sequence_clear(c, 0, &err), err);
     REQUIRE_OK(lk_state_load(c, 0, file_path(), digest, &err), err);
-    CHECK(c->pages.n_free == 0 && c->seqs[0].length == 200 && fake_is_consistent(c));
+    CHECK(c->kv.pages.n_free == 0 && c->seqs[0].length == 200 && fake_is_consistent(c));
     lk_context_destroy(c);
 
     c = make(1, LK_KV_F16, 0);
-    CHECK(c->pages.n_pages == 2);
+    CHECK(c->kv.pages.n_pages == 2);
     CHECK_STATUS(LK_E_FULL, lk_state_load(c, 1, file_path(), digest, &err));
     lk_context_destroy(c);
     test_folder_remove(file_names);

@@ -70,9 +70,11 @@ struct lk_backend {
     uint32_t n_threads;
 
     size_t page_bytes;
-    uint8_t *pages;    /* [n_pages][page_bytes] */
-    size_t *kv_offset; /* [n_kv_layers] a layer's first K block inside a page */
-    uint8_t *scratch;  /* all the rest, one allocation */
+    size_t window_page_bytes;
+    uint8_t *pages;        /* [n_pages][page_bytes] */
+    uint8_t *window_pages; /* [n_window_pages][window_page_bytes] */
+    size_t *kv_offset;     /* [n_kv_layers] a layer's first K block inside a page of its kind */
+    uint8_t *scratch;      /* all the rest, one allocation */
     size_t scratch_bytes;
 
     float *arena; /* [arena_floats * max_rows] the graph's values */
@@ -89,6 +91,11 @@ struct lk_backend {
     bool mixed[2]; /* by lk_row_space: its rows belong to at least two runs */
     lk_backend_stats stats;
 };
+
+/* --- cpu_backend.c */
+
+/* The memory of a KV page, by its id. */
+uint8_t *lk_cpu_page(const lk_backend *b, uint32_t page);
 
 /* --- cpu_step.c: what the operators share */
 

@@ -15,8 +15,9 @@ typedef struct attention_job {
     size_t offset; /* of the layer in a page */
 } attention_job;
 
-static uint8_t *page_of(const lk_backend *b, const lk_step_run *run, int64_t pos) {
-    return b->pages + run->pages[pos / LK_CHUNK] * b->page_bytes;
+/* The page table that the layer's keys and values are in. */
+static const uint32_t *table_of(const lk_node *node, const lk_step_run *run) {
+    return node->p.attn.window != 0 ? run->window_pages : run->pages;
 }
 
 static void store_rows(void *arg, uint32_t begin, uint32_t end) {
@@ -27,7 +28,8 @@ static void store_rows(void *arg, uint32_t begin, uint32_t end) {
     const uint32_t n_kv_heads = node->p.attn.n_kv_heads;
     for (uint32_t r = begin; r < end; r++) {
         const lk_step_row *row = &b->step->rows[r];
-        uint8_t *k_block = page_of(b, &b->step->runs[row->i_run], row->pos) + job->offset;
+        const uint32_t *pages = table_of(node, &b->step->runs[row->i_run]);
+        uint8_t *k_block = lk_cpu_page(b, pages[row->pos / LK_CHUNK]) + job->offset;
         uint8_t *v_block = k_block + n_kv_heads * job->k_bytes;
         const float *k = lk_cpu_value(b, node->in[1]) + (size_t)r * n_kv_heads * head_dim;
         const float *v = lk_cpu_value(b, node->in[2]) + (size_t)r * n_kv_heads * head_dim;
@@ -67,10 +69,8 @@ static uint32_t find_run(const lk_backend *b, uint32_t i_task) {
     return low;
 }
 
-/* The first position that a query at `pos` sees. */
 static size_t first_key(const lk_node *node, int64_t pos) {
-    const int64_t window = node->p.attn.window;
-    return window != 0 && pos >= window ? (size_t)(pos + 1 - window) : 0;
+    return (size_t)lk_step_window_begin(node->p.attn.window, pos);
 }
 
 /* Fills in rows [row, row_end) x query heads [head, head_end). */
@@ -121,8 +121,9 @@ static void attend(void *arg, uint32_t i_task, uint32_t i_thread) {
     const uint8_t **k_blocks = b->blocks + (size_t)i_thread * 2 * b->params.n_pages;
     const uint8_t **v_blocks = k_blocks + b->params.n_pages;
     const size_t n_chunks = (size_t)b->step->rows[row_end - 1].pos / LK_CHUNK + 1;
+    const uint32_t *pages = table_of(job->node, run);
     for (size_t c = first_key(job->node, b->step->rows[row].pos) / LK_CHUNK; c < n_chunks; c++) {
-        const uint8_t *layer = b->pages + run->pages[c] * b->page_bytes + job->offset;
+        const uint8_t *layer = lk_cpu_page(b, pages[c]) + job->offset;
         k_blocks[c] = layer + i_kv_head * job->k_bytes;
         v_blocks[c] = layer + n_kv_heads * job->k_bytes + i_kv_head * job->v_bytes;
     }

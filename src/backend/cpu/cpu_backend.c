@@ -126,41 +126,54 @@ static void carve_all(lk_backend *b, layout *l, const moe_sizes *sizes) {
     }
 }
 
-/* Where each layer lies in a page; *page_bytes its size. Blocks are multiples of 64 bytes. */
-static bool place_layers(const lk_backend *b, size_t *offsets, size_t *page_bytes) {
-    size_t total = 0;
+uint8_t *lk_cpu_page(const lk_backend *b, uint32_t page) {
+    return page < b->params.n_pages
+               ? b->pages + page * b->page_bytes
+               : b->window_pages + (page - b->params.n_pages) * b->window_page_bytes;
+}
+
+/* Where each layer lies in a page of its kind; page_bytes [2] the sizes of a page without and with
+ * windows. Blocks are multiples of 64 bytes. */
+static bool place_layers(const lk_backend *b, size_t *offsets, size_t page_bytes[2]) {
+    page_bytes[0] = page_bytes[1] = 0;
     for (uint32_t i = 0; i < b->graph->n_kv_layers; i++) {
         const lk_kv_layer *layer = &b->graph->kv_layers[i];
         const size_t head_bytes = lk_kv_block_bytes(b->params.k_format, layer->head_dim) +
                                   lk_kv_block_bytes(b->params.v_format, layer->head_dim);
+        size_t *total = &page_bytes[layer->window != 0];
         size_t bytes = 0;
         if (offsets != NULL) {
-            offsets[i] = total;
+            offsets[i] = *total;
         }
         if (!lk_mul_size(head_bytes, layer->n_kv_heads, &bytes) ||
-            !lk_add_size(total, bytes, &total)) {
+            !lk_add_size(*total, bytes, total)) {
             return false;
         }
     }
-    *page_bytes = total;
     return true;
 }
 
 static lk_status allocate(lk_backend *b, lk_error *err) {
     const lk_allocator *a = b->allocator;
     size_t all_pages = 0;
+    size_t all_window_pages = 0;
+    size_t page_bytes[2];
     const moe_sizes sizes = measure_graph(b);
     layout measured = {0};
     carve_all(b, &measured, &sizes);
-    if (measured.overflow || !place_layers(b, NULL, &b->page_bytes) ||
-        !lk_mul_size(b->page_bytes, b->params.n_pages, &all_pages)) {
+    if (measured.overflow || !place_layers(b, NULL, page_bytes) ||
+        !lk_mul_size(page_bytes[0], b->params.n_pages, &all_pages) ||
+        !lk_mul_size(page_bytes[1], b->params.n_window_pages, &all_window_pages)) {
         return lk_fail(err, LK_E_LIMIT, LK_NOWHERE,
                        "%u rows and %u KV pages need more memory than can be addressed",
                        b->params.max_rows, b->params.n_pages);
     }
+    b->page_bytes = page_bytes[0];
+    b->window_page_bytes = page_bytes[1];
     b->pages = lk_alloc(a, all_pages);
-    if (b->pages == NULL) {
-        return lk_fail_nomem(err, "the KV pages", all_pages);
+    b->window_pages = b->pages != NULL ? lk_alloc(a, all_window_pages) : NULL;
+    if (b->window_pages == NULL) {
+        return lk_fail_nomem(err, "the KV pages", b->pages == NULL ? all_pages : all_window_pages);
     }
     b->scratch_bytes = measured.used;
     b->scratch = lk_alloc(a, b->scratch_bytes);
@@ -169,7 +182,7 @@ static lk_status allocate(lk_backend *b, lk_error *err) {
     }
     layout handed = {.base = b->scratch};
     carve_all(b, &handed, &sizes);
-    (void)place_layers(b, b->kv_offset, &b->page_bytes);
+    (void)place_layers(b, b->kv_offset, page_bytes);
     for (uint32_t r = 0; r < b->params.max_rows; r++) {
         atomic_init(&b->bad[r], 0u);
     }
@@ -183,6 +196,7 @@ static void destroy(lk_backend *b) {
     const lk_allocator *a = b->allocator;
     lk_pool_destroy(b->pool);
     lk_free(a, b->scratch, b->scratch_bytes);
+    lk_free(a, b->window_pages, b->window_page_bytes * b->params.n_window_pages);
     lk_free(a, b->pages, b->page_bytes * b->params.n_pages);
     lk_free(a, b, sizeof *b);
 }
@@ -219,11 +233,24 @@ static size_t page_bytes(const lk_backend *b) {
     return b->page_bytes;
 }
 
+static size_t window_page_bytes(const lk_backend *b) {
+    return b->window_page_bytes;
+}
+
+static bool is_window_page(const lk_backend *b, uint32_t page) {
+    return page >= b->params.n_pages;
+}
+
+static size_t bytes_of(const lk_backend *b, uint32_t page) {
+    return is_window_page(b, page) ? b->window_page_bytes : b->page_bytes;
+}
+
 static lk_status find_page(const lk_backend *b, uint32_t page, uint8_t **out, lk_error *err) {
-    if (page >= b->params.n_pages) {
-        return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "KV page %u of %u", page, b->params.n_pages);
+    if (page >= b->params.n_pages && page - b->params.n_pages >= b->params.n_window_pages) {
+        return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "KV page %u of %u and %u", page,
+                       b->params.n_pages, b->params.n_window_pages);
     }
-    *out = b->pages + page * b->page_bytes;
+    *out = lk_cpu_page(b, page);
     return LK_OK;
 }
 
@@ -234,8 +261,12 @@ static lk_status page_copy(lk_backend *b, uint32_t dst, uint32_t src, lk_error *
     if (status == LK_OK) {
         status = find_page(b, src, &from, err);
     }
+    if (status == LK_OK && is_window_page(b, dst) != is_window_page(b, src)) {
+        return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "KV pages %u and %u are of two kinds", dst,
+                       src);
+    }
     if (status == LK_OK && dst != src) {
-        memcpy(to, from, b->page_bytes);
+        memcpy(to, from, bytes_of(b, dst));
     }
     return status;
 }
@@ -244,7 +275,7 @@ static lk_status page_fill(lk_backend *b, uint32_t page, uint8_t byte, lk_error 
     uint8_t *to = NULL;
     const lk_status status = find_page(b, page, &to, err);
     if (status == LK_OK) {
-        memset(to, byte, b->page_bytes);
+        memset(to, byte, bytes_of(b, page));
     }
     return status;
 }
@@ -278,6 +309,9 @@ static lk_status page_read(lk_backend *b, uint32_t page, uint32_t n_positions, v
     size_t done = 0;
     for (uint32_t i = 0; i < b->graph->n_kv_layers; i++) {
         const lk_kv_layer *layer = &b->graph->kv_layers[i];
+        if ((layer->window != 0) != is_window_page(b, page)) {
+            continue;
+        }
         for (uint32_t h = 0; h < 2 * layer->n_kv_heads; h++) {
             const lk_kv_format format =
                 h < layer->n_kv_heads ? b->params.k_format : b->params.v_format;
@@ -291,7 +325,7 @@ static lk_status page_write(lk_backend *b, uint32_t page, const void *in, lk_err
     uint8_t *to = NULL;
     const lk_status status = find_page(b, page, &to, err);
     if (status == LK_OK) {
-        memcpy(to, in, b->page_bytes);
+        memcpy(to, in, bytes_of(b, page));
     }
     return status;
 }
@@ -306,6 +340,7 @@ const lk_backend_ops lk_backend_cpu = {
     .destroy = destroy,
     .step = lk_cpu_step,
     .page_bytes = page_bytes,
+    .window_page_bytes = window_page_bytes,
     .page_copy = page_copy,
     .page_fill = page_fill,
     .page_read = page_read,

@@ -101,6 +101,12 @@ static lk_status check_run(const lk_backend *b, const lk_step *step, uint32_t i_
     for (int64_t c = 0; ok && c * LK_CHUNK < end; c++) {
         ok = run->pages[c] < b->params.n_pages;
     }
+    const uint32_t window = b->graph->window;
+    const int64_t first = ok ? lk_step_window_begin(window, step->rows[run->first].pos) : 0;
+    for (int64_t c = first / LK_CHUNK; ok && window != 0 && c * LK_CHUNK < end; c++) {
+        ok = run->window_pages[c] >= b->params.n_pages &&
+             run->window_pages[c] - b->params.n_pages < b->params.n_window_pages;
+    }
     return ok ? LK_OK
               : lk_fail(err, LK_E_INTERNAL, LK_AT_ROW(-1, step->rows[run->first].pos),
                         "run %u of a step is not consistent", i_run);
