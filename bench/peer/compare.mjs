@@ -24,7 +24,7 @@ const help = `usage: compare.mjs [OPTIONS]
   --rounds N         alternating runs of each test (3); of the depth tests two at most
   --threads N        (one per processor)
   --depth N          of the depth tests (4096)
-  --prepare          only make what the measurement needs: peer, models, states at depth
+  --prepare          only make what the measurement needs: the peer and the models
   --json FILE        writes every sample
 `;
 
@@ -127,11 +127,6 @@ function modelOf(format) {
   return options.model ?? join(peerFolder, "models", `${options.shape}-${format}.gguf`);
 }
 
-function stateOf(setting) {
-  const name = options.model ? "model" : `${options.shape}-${formats[0]}`;
-  return join(peerFolder, "states", `${name}-${depth}-${setting.kv}-fa${setting.flash}.bin`);
-}
-
 /* `lockstep bench`; the speeds go under `prefix`, by the name of the test. */
 function benchOurs(prefix, model, args) {
   const done = runOurs(["bench", model, "-t", String(threads), "-r", "1", "-o", "json", ...args]);
@@ -184,7 +179,7 @@ function batch() {
 function peerDepth(setting, tests) {
   return runPeer(modelOf(formats[0]), [
     ...["-c", String(depth + 512), "-d", String(depth), "-k", setting.kv, "-v", setting.kv],
-    ...["-f", setting.flash, "-s", stateOf(setting), ...tests],
+    ...["-f", setting.flash, ...tests],
   ]).tests;
 }
 
@@ -271,7 +266,6 @@ function prepare() {
   if (setup.status !== 0) fail("the peer could not be set up");
   existsSync(options.tool) || fail(`${options.tool} does not exist; build it, or give --tool`);
   mkdirSync(join(peerFolder, "models"), { recursive: true });
-  mkdirSync(join(peerFolder, "states"), { recursive: true });
   for (const format of options.model ? [] : formats) {
     if (!existsSync(modelOf(format))) {
       console.error(`compare: writing ${modelOf(format)}`);
@@ -281,19 +275,11 @@ function prepare() {
       }
     }
   }
-  for (const setting of groups.includes("depth") ? PEER_DEPTHS : []) {
-    if (!existsSync(stateOf(setting))) {
-      console.error(`compare: the peer computes ${depth} positions (${setting.name})`);
-      peerDepth(setting, []);
-    }
-  }
 }
 
 /* Files into the page cache, so that the first round is like the others. */
 function warm() {
-  const files = formats.map(modelOf);
-  if (groups.includes("depth")) files.push(...PEER_DEPTHS.map(stateOf));
-  for (const file of files) {
+  for (const file of formats.map(modelOf)) {
     spawnSync("sh", ["-c", 'cat "$1" >/dev/null', "sh", file]);
   }
 }

@@ -2,15 +2,16 @@
  * one process, any number of tests over one context.
  *
  *     peer-run MODEL [-t THREADS] [-c POSITIONS] [-k f32|f16|q8_0] [-v ...] [-f FLASH] [-d DEPTH]
- *              [-s STATE] [-p SEQUENCES] TEST...
+ *              [-p SEQUENCES] TEST...
  *     peer-run MODEL [...] -T TEXT
  *
  * Tests: pp512 (a prompt of 512 tokens), tg128 (128 tokens, one by one), both after DEPTH
- * positions; b8 (64 tokens of each of 8 sequences, then 32 of each, all together). The state at
- * DEPTH is kept in the file STATE, so that it is computed once only. -T: from a text to the first
- * token, which is printed. FLASH: -1 (its own choice), 0, 1. Its threads are a pool that is
- * attached to the context, as its own benchmark does it; a batch of 16 tokens warms up.
- * Prints a line of JSON for each test. */
+ * positions; b8 (64 tokens of each of 8 sequences, then 32 of each, all together). The positions
+ * up to DEPTH are computed only as far as 512; the rest of the cache is filled with copies of
+ * those, moved to their positions, which takes seconds instead of minutes and the same time to
+ * attend to. -T: from a text to the first token, which is printed. FLASH: -1 (its own choice),
+ * 0, 1. Its threads are a pool that is attached to the context, as its own benchmark does it; a
+ * batch of 16 tokens warms up. Prints a line of JSON for each test. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,6 @@ typedef struct run {
     enum ggml_type k, v;
     int flash;
     int depth;
-    const char *state;
     int n_sequences;
     struct llama_model *model;
     struct llama_context *context;
@@ -153,7 +153,8 @@ static void open_all(run *r) {
     params.n_ctx = (uint32_t)r->n_ctx;
     params.n_batch = ROWS;
     params.n_ubatch = ROWS;
-    params.n_seq_max = (uint32_t)r->n_sequences;
+    params.n_seq_max = (uint32_t)(r->depth > 0 ? 2 : r->n_sequences);
+    params.kv_unified = r->depth > 0;
     params.n_threads = r->n_threads;
     params.n_threads_batch = r->n_threads;
     params.flash_attn_type = (enum llama_flash_attn_type)r->flash;
@@ -171,23 +172,33 @@ static void open_all(run *r) {
     (void)printf("{\"test\": \"load\", \"seconds\": %.6f}\n", load);
 }
 
-/* The state after `depth` positions, from the file or into it. */
+/* Fills `depth` positions of sequence 0: whole pieces of ROWS positions are copies of the first one
+ * (through sequence 1, in the same buffer), what is left is computed. */
 static void go_to_depth(run *r) {
-    llama_token *tokens = malloc(sizeof *tokens * (size_t)r->depth);
-    size_t n = 0;
-    for (int pos = 0; pos < r->depth; pos++) {
-        tokens[pos] = token_at(r, pos);
+    const int n_pieces = r->depth / ROWS;
+    feed(r, 1, 0, n_pieces > 0 ? ROWS : r->depth);
+    const size_t n_bytes = llama_state_seq_get_size(r->context, 0);
+    uint8_t *state = malloc(n_bytes);
+    if (state == NULL || llama_state_seq_get_data(r->context, state, n_bytes, 0) == 0) {
+        die("cannot copy the state of", r->path);
     }
-    if (r->state == NULL || access(r->state, R_OK) != 0 ||
-        llama_state_seq_load_file(r->context, r->state, 0, tokens, (size_t)r->depth, &n) == 0 ||
-        n != (size_t)r->depth) {
-        feed(r, 1, 0, r->depth);
-        if (r->state != NULL &&
-            llama_state_seq_save_file(r->context, r->state, 0, tokens, (size_t)r->depth) == 0) {
-            die("cannot write", r->state);
+    for (int i = 1; i < n_pieces; i++) {
+        if (llama_state_seq_set_data(r->context, state, n_bytes, 1) == 0) {
+            die("cannot set the state of", r->path);
         }
+        llama_memory_seq_add(r->memory, 1, 0, -1, i * ROWS);
+        llama_memory_seq_cp(r->memory, 1, 0, -1, -1);
+        (void)llama_memory_seq_rm(r->memory, 1, -1, -1);
     }
-    free(tokens);
+    free(state);
+    if (n_pieces > 0) {
+        feed(r, 1, n_pieces * ROWS, r->depth);
+    }
+    generate(r, 1, r->depth, r->depth + 1); /* it moves the keys with the next batch */
+    truncate_all(r, r->depth);
+    if (llama_memory_seq_pos_max(r->memory, 0) != r->depth - 1) {
+        die("the cache is not at the depth asked for:", r->path);
+    }
 }
 
 static void print(const char *test, const char *part, double taken) {
@@ -248,7 +259,7 @@ int main(int argc, char **argv) {
     }
     r.path = argv[1];
     optind = 2;
-    while ((option = getopt(argc, argv, "t:c:k:v:f:d:s:p:T:")) != -1) {
+    while ((option = getopt(argc, argv, "t:c:k:v:f:d:p:T:")) != -1) {
         switch (option) {
         case 't':
             r.n_threads = atoi(optarg);
@@ -267,9 +278,6 @@ int main(int argc, char **argv) {
             break;
         case 'd':
             r.depth = atoi(optarg);
-            break;
-        case 's':
-            r.state = optarg;
             break;
         case 'p':
             r.n_sequences = atoi(optarg);
