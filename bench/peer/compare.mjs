@@ -326,7 +326,7 @@ function printTable() {
   }
   if (groups.includes("depth")) {
     for (const kv of ["f16", "q8_0"]) {
-      for (const setting of PEER_DEPTHS) {
+      for (const setting of PEER_DEPTHS.filter((peer) => kv === "q8_0" || peer.kv === kv)) {
         const pp = `depth ${kv} pp512 @ d${depth}`;
         const tg = `depth ${kv} tg128 @ d${depth}`;
         const name = `ours ${kv}, peer ${setting.name}`;
