@@ -55,6 +55,12 @@ typedef void lk_matmul_quant_fn(const lk_format *format, const uint8_t *w, size_
                                 size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
                                 size_t y_stride);
 
+/* The same from strips (quant/strip.h): `strips` holds those of all weight rows, one after the
+ * other; o_begin is a multiple of 16. Behind the last weight row stand zeros up to a whole strip.
+ */
+typedef void lk_matmul_strip_fn(const lk_format *format, const uint8_t *strips, size_t o_begin,
+                                size_t o_end, const lk_act_rows *x, float *y, size_t y_stride);
+
 /* Unquantised matrix product (section 6): n columns; x rows already rounded for f16 and bf16. */
 typedef void lk_matmul_float_fn(const uint8_t *w, size_t row_bytes, size_t n, size_t o_begin,
                                 size_t o_end, const float *x, size_t x_stride, size_t n_rows,

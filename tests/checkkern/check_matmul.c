@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "checkkern.h"
 #include "lk_test.h"
+#include "quant/strip.h"
 
 /* ---- weights ---- */
 
@@ -133,7 +134,50 @@ static void compare_quant(ck_run *run, const lk_format *format, lk_matmul_quant_
     ck_check_guard(run, CK_OUT0);
 }
 
-static void check_format(ck_run *run, const lk_format *format, lk_matmul_quant_fn *fn) {
+/* The same from strips, against the rows that they were made of. */
+static void compare_strips(ck_run *run, const lk_format *format, lk_matmul_strip_fn *fn,
+                           const bool *is_scale, size_t n_blocks, size_t n_rows) {
+    const size_t n = n_blocks * format->block_elems;
+    const size_t n_out = 1 + ck_below(run, 70);
+    const size_t row_bytes = n_blocks * format->block_bytes;
+    const size_t n_strips = lk_strip_count(n_out);
+    const weight_kind w_kind = (weight_kind)ck_below(run, W_N_KINDS);
+    const act_kind a_kind = (act_kind)ck_below(run, A_N_KINDS);
+    size_t begin;
+    size_t end;
+    pick_range(run, n_out, &begin, &end);
+    begin = begin / LK_STRIP_ROWS * LK_STRIP_ROWS;
+    const size_t y_stride = n_out + ck_below(run, 5);
+    ck_at(run, "matmul_strip.%s n=%zu rows=%zu outputs %zu..%zu of %zu w=%d a=%d", format->name, n,
+          n_rows, begin, end, n_out, (int)w_kind, (int)a_kind);
+    uint8_t *const rows_w = ck_place(CK_IN3, n_out * row_bytes, 0);
+    for (size_t b = 0; b < n_out * n_blocks; b++) {
+        fill_block(run, format, is_scale, w_kind, rows_w + b * format->block_bytes);
+    }
+    const size_t strip_bytes = lk_strip_shape_of(format->block_elems, format->block_bytes, n).bytes;
+    uint8_t *const w = ck_place(CK_WEIGHTS, n_strips * strip_bytes, 0);
+    for (size_t o = 0; o < n_out; o += LK_STRIP_ROWS) {
+        const size_t left = n_out - o;
+        lk_strip_make(format, rows_w + o * row_bytes, row_bytes,
+                      left < LK_STRIP_ROWS ? left : LK_STRIP_ROWS, n,
+                      w + o / LK_STRIP_ROWS * strip_bytes);
+    }
+    ck_check_guard(run, CK_WEIGHTS);
+    const lk_act_rows rows =
+        make_rows(run, n, n + ck_below(run, 3) * 32, format->act_group, n_rows, a_kind);
+    const size_t n_y = (n_rows - 1) * y_stride + n_out;
+    float *const y = ck_place_f32(CK_OUT0, n_y, ck_below(run, 17));
+    float *const want = ck_place_f32(CK_WANT0, n_y, 0);
+    fn(format, w, begin, end, &rows, y, y_stride);
+    lk_matmul_quant_ref(format, rows_w, row_bytes, begin, end, &rows, want, y_stride);
+    run->n_calls++;
+    ck_same_f32(run, "y", y, want, n_y);
+    ck_check_guard(run, CK_OUT0);
+}
+
+/* Either function may be NULL. */
+static void check_format(ck_run *run, const lk_format *format, lk_matmul_quant_fn *fn,
+                         lk_matmul_strip_fn *strip_fn) {
     static const size_t blocks32[] = {1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 16, 17, 24, 48};
     static const size_t blocks256[] = {1, 2, 3, 4, 5, 6, 7};
     const bool is_long = format->block_elems == 256;
@@ -146,7 +190,12 @@ static void check_format(ck_run *run, const lk_format *format, lk_matmul_quant_f
     for (size_t repeat = 0; repeat < n_repeat; repeat++) {
         for (size_t i = 0; i < n_sizes; i++) {
             for (size_t r = 0; r < N_ROW_COUNTS; r++) {
-                compare_quant(run, format, fn, is_scale, blocks[i], row_counts[r]);
+                if (fn != NULL) {
+                    compare_quant(run, format, fn, is_scale, blocks[i], row_counts[r]);
+                }
+                if (strip_fn != NULL) {
+                    compare_strips(run, format, strip_fn, is_scale, blocks[i], row_counts[r]);
+                }
             }
         }
     }
@@ -161,10 +210,22 @@ void ck_check_matmul_quant(ck_run *run) {
             continue;
         }
         if (run->kernels->matmul_format[i] != lk_matmul_quant_ref) {
-            check_format(run, format, run->kernels->matmul_format[i]);
+            check_format(run, format, run->kernels->matmul_format[i], NULL);
         }
         if (run->kernels->matmul_quant != lk_matmul_quant_ref) {
-            check_format(run, format, run->kernels->matmul_quant);
+            check_format(run, format, run->kernels->matmul_quant, NULL);
+        }
+    }
+}
+
+/* The twin too: it is held against that of rows. */
+void ck_check_matmul_strip(ck_run *run) {
+    for (size_t i = 0; i < lk_format_count(); i++) {
+        const lk_format *const format = lk_format_at(i);
+        char name[64];
+        (void)snprintf(name, sizeof name, "matmul_strip.%s", format->name);
+        if (format->block_dot != NULL && ck_wanted(run, name)) {
+            check_format(run, format, NULL, run->kernels->matmul_strips[i]);
         }
     }
 }
@@ -278,6 +339,7 @@ enum { BENCH_COLUMNS = 2048, BENCH_OUT = 512 };
 typedef struct product {
     const lk_format *format;
     lk_matmul_quant_fn *quant;
+    lk_matmul_strip_fn *strips;
     lk_matmul_float_fn *plain;
     const uint8_t *w;
     size_t row_bytes;
@@ -289,6 +351,11 @@ typedef struct product {
 static void time_quant(void *arg) {
     const product *const p = arg;
     p->quant(p->format, p->w, p->row_bytes, 0, BENCH_OUT, &p->rows, p->y, BENCH_OUT);
+}
+
+static void time_strips(void *arg) {
+    const product *const p = arg;
+    p->strips(p->format, p->w, 0, BENCH_OUT, &p->rows, p->y, BENCH_OUT);
 }
 
 static void time_float(void *arg) {
@@ -310,7 +377,7 @@ static void bench_product(ck_run *run, product *p, const char *name) {
         const double bytes = (double)p->row_bytes * (double)BENCH_OUT;
         const double ops = 2.0 * n_weights * (double)counts[i];
         p->y = ck_place_f32(CK_OUT0, BENCH_OUT * counts[i], 0);
-        if (p->quant != NULL) {
+        if (p->format != NULL) {
             p->rows = make_rows(run, BENCH_COLUMNS, BENCH_COLUMNS + 64, p->format->act_group,
                                 counts[i], A_QUANTISED);
         } else {
@@ -319,7 +386,10 @@ static void bench_product(ck_run *run, product *p, const char *name) {
             p->x = x;
             p->rows.n_rows = counts[i];
         }
-        ck_bench(run, line, p->quant != NULL ? time_quant : time_float, p, bytes, ops);
+        ck_bench_fn *const fn = p->quant != NULL    ? time_quant
+                                : p->strips != NULL ? time_strips
+                                                    : time_float;
+        ck_bench(run, line, fn, p, bytes, ops);
     }
 }
 
@@ -336,6 +406,25 @@ void ck_bench_matmul_quant(ck_run *run) {
         for (size_t b = 0; b < p.row_bytes * BENCH_OUT / p.format->block_bytes; b++) {
             fill_block(run, p.format, NULL, W_RANDOM, w + b * p.format->block_bytes);
         }
+        p.w = w;
+        bench_product(run, &p, name);
+    }
+}
+
+void ck_bench_matmul_strip(ck_run *run) {
+    for (size_t i = 0; i < lk_format_count(); i++) {
+        product p = {.format = lk_format_at(i), .strips = run->kernels->matmul_strips[i]};
+        char name[32];
+        (void)snprintf(name, sizeof name, "matmul_strip.%s", p.format->name);
+        if (p.strips == NULL || !ck_wanted(run, name)) {
+            continue;
+        }
+        /* whole strips are blocks in another order: random ones need no making */
+        const size_t bytes =
+            lk_strip_shape_of(p.format->block_elems, p.format->block_bytes, BENCH_COLUMNS).bytes;
+        p.row_bytes = bytes / LK_STRIP_ROWS;
+        uint8_t *const w = ck_place(CK_WEIGHTS, bytes * (BENCH_OUT / LK_STRIP_ROWS), 0);
+        random_bytes(run, w, bytes * (BENCH_OUT / LK_STRIP_ROWS));
         p.w = w;
         bench_product(run, &p, name);
     }

@@ -39,6 +39,9 @@ static bool is_twin(const lk_cpu_kernels *k, const char *name) {
             }
         }
     }
+    if (strcmp(name, "matmul_strip") == 0) {
+        return false; /* held against the twin of rows */
+    }
 #define LK_OP(op)                                                                                  \
     if (strcmp(name, #op) == 0) {                                                                  \
         return k->op == lk_##op##_ref;                                                             \
@@ -57,7 +60,8 @@ static bool is_twin(const lk_cpu_kernels *k, const char *name) {
 static bool is_op_wanted(const ck_run *run, const char *name) {
     const size_t n = strcspn(run->only != NULL ? run->only : "", ".");
     return run->only == NULL || strstr(name, run->only) != NULL ||
-           (n > 0 && strncmp(name, run->only, n) == 0) || strcmp(name, "matmul_quant") == 0;
+           (n > 0 && strncmp(name, run->only, n) == 0) || strcmp(name, "matmul_quant") == 0 ||
+           strcmp(name, "matmul_strip") == 0;
 }
 
 /* Checks one operator of one table; returns the calls compared. */

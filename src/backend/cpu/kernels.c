@@ -1,6 +1,6 @@
 /* kernels.c - fills the table of kernels: scalar twins first, then what each instruction set has.
  * It holds no kernel. Invariant: after lk_cpu_kernels_init every slot can be called, but for
- * matmul_format of unquantised formats, which stay NULL. */
+ * matmul_format and matmul_strips of unquantised formats, which stay NULL. */
 #include "backend/cpu/kernels.h"
 
 #include <assert.h>
@@ -22,6 +22,7 @@ static void init_twins(lk_cpu_kernels *kernels) {
     for (size_t i = 0; i < LK_N_FORMATS; i++) {
         if (lk_format_at(i)->block_dot != NULL) {
             kernels->matmul_format[i] = lk_matmul_quant_ref;
+            kernels->matmul_strips[i] = lk_matmul_strip_ref;
         }
     }
 }

@@ -34,6 +34,7 @@ typedef struct lk_cpu_kernels {
     /* One slot per format, by its position in formats.def (lk_format_at): the generic matmul_quant
      * twin where an instruction set has nothing better; NULL for unquantised formats. */
     lk_matmul_quant_fn *matmul_format[LK_N_FORMATS];
+    lk_matmul_strip_fn *matmul_strips[LK_N_FORMATS]; /* the same, from strips */
 } lk_cpu_kernels;
 
 /* What this processor has (operating-system support included). */

@@ -59,34 +59,12 @@ LK_INLINE void lk_amx_written(void) {
     __asm__ volatile("" ::: "memory");
 }
 
-/* Where a product reads its weights: rows of blocks, row_bytes apart. */
+/* What one call multiplies: the matrix and the outputs up to o_end. */
 typedef struct lk_amx_weights {
     lk_tile_kind kind;
-    const uint8_t *w;
-    size_t row_bytes;
-    size_t o_begin;
+    lk_tile_matrix matrix;
     size_t o_end;
 } lk_amx_weights;
-
-/* Columns k .. of the sixteen rows from o on as integers; rows beyond o_end are zero. */
-typedef struct lk_amx_copy {
-    uint8_t row[LK_TILE_ROWS][LK_TILE_MAX_ROW_BYTES];
-} lk_amx_copy;
-LK_INLINE const uint8_t *lk_amx_rows(const lk_amx_weights *w, size_t o, size_t k, size_t n_elems,
-                                     lk_amx_copy *copy, size_t *stride) {
-    const lk_tile_kind kind = w->kind;
-    const uint8_t *p = w->w + o * w->row_bytes + k / kind.block_elems * kind.block_bytes;
-    *stride = w->row_bytes;
-    if (o + LK_TILE_ROWS <= w->o_end) {
-        return p;
-    }
-    memset(copy, 0, sizeof *copy);
-    for (size_t i = 0; i < w->o_end - o; i++) {
-        memcpy(copy->row[i], p + i * w->row_bytes, n_elems / kind.block_elems * kind.block_bytes);
-    }
-    *stride = sizeof copy->row[0];
-    return copy->row[0];
-}
 
 /* A block of activation rows that one register holds: rows [first, first + n_rows), of which those
  * before `fresh` were met by the block before. */

@@ -8,8 +8,10 @@ void lk_cpu_kernels_init_amx(lk_cpu_kernels *kernels) {
         const uint32_t block_elems = lk_tile_kind_of(lk_format_at(i)->type).block_elems;
         if (block_elems == 32) {
             kernels->matmul_format[i] = lk_matmul_block32_amx;
+            kernels->matmul_strips[i] = lk_matmul_strips_block32_amx;
         } else if (block_elems == 256) {
             kernels->matmul_format[i] = lk_matmul_block256_amx;
+            kernels->matmul_strips[i] = lk_matmul_strips_block256_amx;
         }
     }
 }

@@ -9,5 +9,7 @@ enum { LK_AMX_MIN_ROWS = 12 };
 
 lk_matmul_quant_fn lk_matmul_block32_amx;
 lk_matmul_quant_fn lk_matmul_block256_amx;
+lk_matmul_strip_fn lk_matmul_strips_block32_amx;
+lk_matmul_strip_fn lk_matmul_strips_block256_amx;
 
 #endif

@@ -6,6 +6,8 @@
 
 lk_matmul_quant_fn lk_matmul_block32_avx2;
 lk_matmul_quant_fn lk_matmul_block256_avx2;
+lk_matmul_strip_fn lk_matmul_strips_block32_avx2;
+lk_matmul_strip_fn lk_matmul_strips_block256_avx2;
 lk_matmul_float_fn lk_matmul_f32_avx2;
 lk_matmul_float_fn lk_matmul_f16_avx2;
 lk_matmul_float_fn lk_matmul_bf16_avx2;

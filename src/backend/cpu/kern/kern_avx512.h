@@ -6,6 +6,8 @@
 
 lk_matmul_quant_fn lk_matmul_block32_avx512;
 lk_matmul_quant_fn lk_matmul_block256_avx512;
+lk_matmul_strip_fn lk_matmul_strips_block32_avx512;
+lk_matmul_strip_fn lk_matmul_strips_block256_avx512;
 lk_matmul_float_fn lk_matmul_f32_avx512;
 lk_matmul_float_fn lk_matmul_f16_avx512;
 lk_matmul_float_fn lk_matmul_bf16_avx512;

@@ -21,26 +21,35 @@ static lk_tile_kind kind_of(uint32_t type) {
     return kind;
 }
 
-static void unpack(uint32_t type, const uint8_t *p, size_t stride, lk_tile *tile) {
+LK_INLINE void unpack_from(bool is_strips, uint32_t type, lk_tile_source s, lk_tile *tile) {
+    s.is_strips = is_strips;
     switch (type) {
     case LK_FORMAT_Q2_K:
-        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q2_K), p, stride, tile);
+        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q2_K), s, tile);
         break;
     case LK_FORMAT_Q3_K:
-        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q3_K), p, stride, tile);
+        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q3_K), s, tile);
         break;
     case LK_FORMAT_Q4_K:
-        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q4_K), p, stride, tile);
+        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q4_K), s, tile);
         break;
     case LK_FORMAT_Q5_K:
-        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q5_K), p, stride, tile);
+        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q5_K), s, tile);
         break;
     case LK_FORMAT_Q6_K:
-        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q6_K), p, stride, tile);
+        lk_tile_unpack_block256(kind_of(LK_FORMAT_Q6_K), s, tile);
         break;
     default:
-        lk_tile_unpack_block256(kind_of(LK_FORMAT_IQ4_XS), p, stride, tile);
+        lk_tile_unpack_block256(kind_of(LK_FORMAT_IQ4_XS), s, tile);
         break;
+    }
+}
+
+static void unpack(uint32_t type, lk_tile_source s, lk_tile *tile) {
+    if (s.is_strips) {
+        unpack_from(true, type, s, tile);
+    } else {
+        unpack_from(false, type, s, tile);
     }
 }
 
@@ -202,15 +211,13 @@ static void multiply(const lk_amx_weights *w, size_t o, const lk_act_rows *x, fl
     alignas(64) float acc[LK_AMX_MAX_ROWS][LK_TILE_ROWS];
     scaled s;
     lk_tile tile;
-    lk_amx_copy copy;
+    lk_tile_copy copy;
     for (size_t r = 0; r < x->n_rows; r += LK_AMX_MAX_ROWS) {
         const size_t left = x->n_rows - r;
         const size_t r_end = r + (left < LK_AMX_MAX_ROWS ? left : LK_AMX_MAX_ROWS);
         memset(acc, 0, (r_end - r) * sizeof acc[0]);
         for (size_t k = 0; k < x->n; k += 256) {
-            size_t stride = 0;
-            const uint8_t *p = lk_amx_rows(w, o, k, 256, &copy, &stride);
-            unpack(w->kind.type, p, stride, &tile);
+            unpack(w->kind.type, lk_tile_source_at(w->kind, &w->matrix, o, k, 1, &copy), &tile);
             scale_weights(w->kind, &tile, &s);
             lk_amx_written();
             if (w->kind.has_min) {
@@ -223,6 +230,16 @@ static void multiply(const lk_amx_weights *w, size_t o, const lk_act_rows *x, fl
     }
 }
 
+static void multiply_all(const lk_format *format, const lk_tile_matrix *matrix, size_t o_begin,
+                         size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
+    const lk_amx_weights weights = {kind_of(format->type), *matrix, o_end};
+    lk_amx_begin(x->n_rows < LK_AMX_ROWS ? x->n_rows : LK_AMX_ROWS, 64);
+    for (size_t o = o_begin; o < o_end; o += LK_TILE_ROWS) {
+        multiply(&weights, o, x, y, y_stride);
+    }
+    lk_amx_end();
+}
+
 void lk_matmul_block256_amx(const lk_format *format, const uint8_t *w, size_t row_bytes,
                             size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
                             size_t y_stride) {
@@ -230,10 +247,16 @@ void lk_matmul_block256_amx(const lk_format *format, const uint8_t *w, size_t ro
         lk_matmul_block256_avx512(format, w, row_bytes, o_begin, o_end, x, y, y_stride);
         return;
     }
-    const lk_amx_weights weights = {kind_of(format->type), w, row_bytes, o_begin, o_end};
-    lk_amx_begin(x->n_rows < LK_AMX_ROWS ? x->n_rows : LK_AMX_ROWS, 64);
-    for (size_t o = o_begin; o < o_end; o += LK_TILE_ROWS) {
-        multiply(&weights, o, x, y, y_stride);
+    const lk_tile_matrix matrix = {w, row_bytes, o_end, x->n, false};
+    multiply_all(format, &matrix, o_begin, o_end, x, y, y_stride);
+}
+
+void lk_matmul_strips_block256_amx(const lk_format *format, const uint8_t *strips, size_t o_begin,
+                                   size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
+    if (x->n_rows < LK_AMX_MIN_ROWS) {
+        lk_matmul_strips_block256_avx512(format, strips, o_begin, o_end, x, y, y_stride);
+        return;
     }
-    lk_amx_end();
+    const lk_tile_matrix matrix = {strips, 0, 0, x->n, true};
+    multiply_all(format, &matrix, o_begin, o_end, x, y, y_stride);
 }

@@ -13,29 +13,39 @@ static lk_tile_kind kind_of(uint32_t type) {
     return kind;
 }
 
-static void unpack(uint32_t type, const uint8_t *p, size_t stride, size_t n_blocks, lk_tile *tile) {
+LK_INLINE void unpack_from(bool is_strips, uint32_t type, lk_tile_source s, size_t n_blocks,
+                           lk_tile *tile) {
+    s.is_strips = is_strips;
     switch (type) {
     case LK_FORMAT_Q4_0:
-        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q4_0), p, stride, n_blocks, tile);
+        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q4_0), s, n_blocks, tile);
         break;
     case LK_FORMAT_Q4_1:
-        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q4_1), p, stride, n_blocks, tile);
+        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q4_1), s, n_blocks, tile);
         break;
     case LK_FORMAT_Q5_0:
-        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q5_0), p, stride, n_blocks, tile);
+        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q5_0), s, n_blocks, tile);
         break;
     case LK_FORMAT_Q5_1:
-        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q5_1), p, stride, n_blocks, tile);
+        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q5_1), s, n_blocks, tile);
         break;
     case LK_FORMAT_Q8_0:
-        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q8_0), p, stride, n_blocks, tile);
+        lk_tile_unpack_block32(kind_of(LK_FORMAT_Q8_0), s, n_blocks, tile);
         break;
     case LK_FORMAT_IQ4_NL:
-        lk_tile_unpack_block32(kind_of(LK_FORMAT_IQ4_NL), p, stride, n_blocks, tile);
+        lk_tile_unpack_block32(kind_of(LK_FORMAT_IQ4_NL), s, n_blocks, tile);
         break;
     default:
-        lk_tile_unpack_block32(kind_of(LK_FORMAT_MXFP4), p, stride, n_blocks, tile);
+        lk_tile_unpack_block32(kind_of(LK_FORMAT_MXFP4), s, n_blocks, tile);
         break;
+    }
+}
+
+static void unpack(uint32_t type, lk_tile_source s, size_t n_blocks, lk_tile *tile) {
+    if (s.is_strips) {
+        unpack_from(true, type, s, n_blocks, tile);
+    } else {
+        unpack_from(false, type, s, n_blocks, tile);
     }
 }
 
@@ -154,7 +164,7 @@ static void multiply(const lk_amx_weights *w, size_t o, const lk_act_rows *x, fl
                      size_t y_stride) {
     alignas(64) float acc[LK_AMX_MAX_ROWS][LK_TILE_ROWS];
     lk_tile tile;
-    lk_amx_copy copy;
+    lk_tile_copy copy;
     const bool has_min = w->kind.has_min;
     for (size_t r = 0; r < x->n_rows; r += LK_AMX_MAX_ROWS) {
         const size_t left = x->n_rows - r;
@@ -163,9 +173,9 @@ static void multiply(const lk_amx_weights *w, size_t o, const lk_act_rows *x, fl
         for (size_t k = 0; k < x->n; k += LK_TILE_ELEMS) {
             const size_t n_elems = x->n - k < LK_TILE_ELEMS ? x->n - k : LK_TILE_ELEMS;
             const size_t n_blocks = n_elems / 32;
-            size_t stride = 0;
-            const uint8_t *p = lk_amx_rows(w, o, k, n_elems, &copy, &stride);
-            unpack(w->kind.type, p, stride, n_blocks, &tile);
+            const lk_tile_source from =
+                lk_tile_source_at(w->kind, &w->matrix, o, k, n_blocks, &copy);
+            unpack(w->kind.type, from, n_blocks, &tile);
             take_bias(w->kind.bias, n_blocks, &tile);
             lk_amx_written();
             if (n_blocks == BLOCKS && !has_min) {
@@ -180,6 +190,16 @@ static void multiply(const lk_amx_weights *w, size_t o, const lk_act_rows *x, fl
     }
 }
 
+static void multiply_all(const lk_format *format, const lk_tile_matrix *matrix, size_t o_begin,
+                         size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
+    const lk_amx_weights weights = {kind_of(format->type), *matrix, o_end};
+    lk_amx_begin(x->n_rows < LK_AMX_ROWS ? x->n_rows : LK_AMX_ROWS, 32);
+    for (size_t o = o_begin; o < o_end; o += LK_TILE_ROWS) {
+        multiply(&weights, o, x, y, y_stride);
+    }
+    lk_amx_end();
+}
+
 void lk_matmul_block32_amx(const lk_format *format, const uint8_t *w, size_t row_bytes,
                            size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
                            size_t y_stride) {
@@ -187,10 +207,16 @@ void lk_matmul_block32_amx(const lk_format *format, const uint8_t *w, size_t row
         lk_matmul_block32_avx512(format, w, row_bytes, o_begin, o_end, x, y, y_stride);
         return;
     }
-    const lk_amx_weights weights = {kind_of(format->type), w, row_bytes, o_begin, o_end};
-    lk_amx_begin(x->n_rows < LK_AMX_ROWS ? x->n_rows : LK_AMX_ROWS, 32);
-    for (size_t o = o_begin; o < o_end; o += LK_TILE_ROWS) {
-        multiply(&weights, o, x, y, y_stride);
+    const lk_tile_matrix matrix = {w, row_bytes, o_end, x->n, false};
+    multiply_all(format, &matrix, o_begin, o_end, x, y, y_stride);
+}
+
+void lk_matmul_strips_block32_amx(const lk_format *format, const uint8_t *strips, size_t o_begin,
+                                  size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
+    if (x->n_rows < LK_AMX_MIN_ROWS) {
+        lk_matmul_strips_block32_avx512(format, strips, o_begin, o_end, x, y, y_stride);
+        return;
     }
-    lk_amx_end();
+    const lk_tile_matrix matrix = {strips, 0, 0, x->n, true};
+    multiply_all(format, &matrix, o_begin, o_end, x, y, y_stride);
 }

@@ -32,37 +32,24 @@ LK_INLINE void lk_tile_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, c
     }
 }
 
-/* Sixteen outputs whose weight rows begin at `w`, of activation rows r_begin .. r_begin + n_rows
- * - 1. When only n_valid < 16 weight rows exist, they are copied block by block to where sixteen
- * can be read. */
-LK_INLINE void lk_matmul_tile_rows(lk_tile_kind kind, const uint8_t *w, size_t row_bytes,
-                                   size_t n_valid, const lk_act_rows *x, size_t r_begin,
-                                   size_t n_rows, float (*y)[LK_TILE_ROWS]) {
+/* The sixteen outputs from o on, of activation rows r_begin .. r_begin + n_rows - 1. */
+LK_INLINE void lk_matmul_tile_rows(lk_tile_kind kind, const lk_tile_matrix *m, size_t o,
+                                   const lk_act_rows *x, size_t r_begin, size_t n_rows,
+                                   float (*y)[LK_TILE_ROWS]) {
     lk_tile tile;
-    uint8_t copy[LK_TILE_ROWS][LK_TILE_MAX_ROW_BYTES];
-    if (n_valid < LK_TILE_ROWS) {
-        memset(copy, 0, sizeof copy);
-    }
+    lk_tile_copy copy;
     memset(y, 0, n_rows * sizeof y[0]);
     for (size_t k = 0; k < x->n; k += LK_TILE_ELEMS) {
         const size_t n_left = x->n - k;
         const size_t n_elems = n_left < LK_TILE_ELEMS ? n_left : LK_TILE_ELEMS;
         const size_t n_blocks = n_elems / kind.block_elems;
-        const uint8_t *p = w + k / kind.block_elems * kind.block_bytes;
-        size_t stride = row_bytes;
-        if (n_valid < LK_TILE_ROWS) {
-            for (size_t i = 0; i < n_valid; i++) {
-                memcpy(copy[i], p + i * row_bytes, n_blocks * kind.block_bytes);
-            }
-            p = copy[0];
-            stride = sizeof copy[0];
-        }
+        const lk_tile_source s = lk_tile_source_at(kind, m, o, k, n_blocks, &copy);
         if (kind.block_elems == 32 && n_blocks == 8) {
-            lk_tile_unpack_block32(kind, p, stride, 8, &tile);
+            lk_tile_unpack_block32(kind, s, 8, &tile);
         } else if (kind.block_elems == 32) {
-            lk_tile_unpack_block32(kind, p, stride, n_blocks, &tile);
+            lk_tile_unpack_block32(kind, s, n_blocks, &tile);
         } else {
-            lk_tile_unpack_block256(kind, p, stride, &tile);
+            lk_tile_unpack_block256(kind, s, &tile);
         }
         size_t r = 0;
         for (; r + LK_TILE_MAX_BLOCK_ROWS <= n_rows; r += LK_TILE_MAX_BLOCK_ROWS) {
@@ -77,32 +64,34 @@ LK_INLINE void lk_matmul_tile_rows(lk_tile_kind kind, const uint8_t *w, size_t r
     }
 }
 
-/* lk_matmul_quant_fn for the format that `kind` describes. The last tile of a range overlaps the
- * one before it (the outputs computed twice have the same bits) or, in a range of fewer than
- * sixteen, is partly empty. */
-LK_INLINE void lk_matmul_tiles(lk_tile_kind kind, const uint8_t *w, size_t row_bytes,
-                               size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
-                               size_t y_stride) {
+/* Outputs [o_begin, o_end) for the format that `kind` describes. */
+LK_INLINE void lk_matmul_matrix(lk_tile_kind kind, const lk_tile_matrix *m, size_t o_begin,
+                                size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
     alignas(64) float acc[LK_TILE_MAX_ROWS][LK_TILE_ROWS];
     for (size_t r = 0; r < x->n_rows; r += LK_TILE_MAX_ROWS) {
         const size_t left = x->n_rows - r;
         const size_t n_rows = left < LK_TILE_MAX_ROWS ? left : LK_TILE_MAX_ROWS;
-        for (size_t at = o_begin; at < o_end; at += LK_TILE_ROWS) {
-            size_t o = at;
-            size_t n_valid = LK_TILE_ROWS;
-            if (at + LK_TILE_ROWS > o_end) {
-                if (o_end - o_begin >= LK_TILE_ROWS) {
-                    o = o_end - LK_TILE_ROWS;
-                } else {
-                    n_valid = o_end - o_begin;
-                }
-            }
-            lk_matmul_tile_rows(kind, w + o * row_bytes, row_bytes, n_valid, x, r, n_rows, acc);
+        for (size_t o = o_begin; o < o_end; o += LK_TILE_ROWS) {
+            const size_t n_valid = o_end - o < LK_TILE_ROWS ? o_end - o : LK_TILE_ROWS;
+            lk_matmul_tile_rows(kind, m, o, x, r, n_rows, acc);
             for (size_t i = 0; i < n_rows; i++) {
                 memcpy(y + (r + i) * y_stride + o, acc[i], n_valid * sizeof(float));
             }
         }
     }
+}
+
+/* lk_matmul_quant_fn and lk_matmul_strip_fn. */
+LK_INLINE void lk_matmul_tiles(lk_tile_kind kind, const uint8_t *w, size_t row_bytes,
+                               size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
+                               size_t y_stride) {
+    const lk_tile_matrix m = {w, row_bytes, o_end, x->n, false};
+    lk_matmul_matrix(kind, &m, o_begin, o_end, x, y, y_stride);
+}
+LK_INLINE void lk_matmul_strips(lk_tile_kind kind, const uint8_t *w, size_t o_begin, size_t o_end,
+                                const lk_act_rows *x, float *y, size_t y_stride) {
+    const lk_tile_matrix m = {w, 0, 0, x->n, true};
+    lk_matmul_matrix(kind, &m, o_begin, o_end, x, y, y_stride);
 }
 
 #endif

@@ -79,37 +79,4 @@ LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
     }
 }
 
-/* The fields of one 16-row column that are not a multiple of 16 bytes wide: n_fields of them, each
- * `step` bytes after the last, from every row. The copies take ports that vectors leave idle. */
-LK_INLINE void lk_tile_gather8(const uint8_t *p, size_t stride, size_t step, size_t n_fields,
-                               uint8_t out[8][LK_TILE_ROWS]) {
-#pragma GCC unroll 4
-    for (size_t r = 0; r < LK_TILE_ROWS; r++) {
-#pragma GCC unroll 8
-        for (size_t i = 0; i < n_fields; i++) {
-            out[i][r] = p[r * stride + i * step];
-        }
-    }
-}
-LK_INLINE void lk_tile_gather16(const uint8_t *p, size_t stride, size_t step, size_t n_fields,
-                                uint16_t out[8][LK_TILE_ROWS]) {
-#pragma GCC unroll 4
-    for (size_t r = 0; r < LK_TILE_ROWS; r++) {
-#pragma GCC unroll 8
-        for (size_t i = 0; i < n_fields; i++) {
-            memcpy(&out[i][r], p + r * stride + i * step, 2);
-        }
-    }
-}
-LK_INLINE void lk_tile_gather32(const uint8_t *p, size_t stride, size_t step, size_t n_fields,
-                                uint32_t out[8][LK_TILE_ROWS]) {
-#pragma GCC unroll 4
-    for (size_t r = 0; r < LK_TILE_ROWS; r++) {
-#pragma GCC unroll 8
-        for (size_t i = 0; i < n_fields; i++) {
-            memcpy(&out[i][r], p + r * stride + i * step, 4);
-        }
-    }
-}
-
 #endif

@@ -4,7 +4,7 @@
 #ifndef LK_BACKEND_CPU_KERN_UNPACK_BLOCK256_H
 #define LK_BACKEND_CPU_KERN_UNPACK_BLOCK256_H
 
-#include "backend/cpu/kern/tile.h"
+#include "backend/cpu/kern/tile_source.h"
 #include "quant/iq4_values.h"
 
 /* Where the vector of half h of the rows stands for dword k4. */
@@ -31,12 +31,13 @@ LK_INLINE void lk_tile_put_scales(lk_tile_kind kind, lk_vi v, int offset, size_t
     }
 }
 
-/* The same d for sixteen rows, 16 bits each at `p`. */
-LK_INLINE void lk_tile_put_d(const uint8_t *p, size_t stride, lk_tile *tile) {
-    uint16_t d[8][LK_TILE_ROWS];
-    lk_tile_gather16(p, stride, 0, 1, d);
+/* The 16-bit scales at byte `at`. */
+LK_INLINE void lk_tile_put_d(lk_tile_kind kind, lk_tile_source s, size_t at, lk_tile *tile) {
+    lk_source_field room;
+    size_t step = 0;
+    const uint8_t *d = lk_source_scales16(kind, s, at, 1, &room, &step);
     for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-        lk_vf_store(&tile->d[0][h * LK_VEC_LANES], lk_vf_load_f16(&d[0][h * LK_VEC_LANES]));
+        lk_vf_store(&tile->d[0][h * LK_VEC_LANES], lk_vf_load_f16(d + 2 * h * LK_VEC_LANES));
     }
 }
 /* d in the low and d_min in the high half of v's lanes. */
@@ -47,16 +48,15 @@ LK_INLINE void lk_tile_put_d_min(lk_vi v, size_t h, lk_tile *tile) {
 
 /* Sixteen bytes of scales: low nibbles the scales, high ones the minima; 64 of 2-bit fields; d and
  * d_min. */
-LK_INLINE void lk_tile_unpack_q2_k(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                   lk_tile *tile) {
-    uint32_t dm[8][LK_TILE_ROWS];
-    lk_tile_gather32(p + 80, stride, 0, 1, dm);
+LK_INLINE void lk_tile_unpack_q2_k(lk_tile_kind kind, lk_tile_source s, lk_tile *tile) {
+    lk_source_field room;
+    size_t step = 0;
+    const uint8_t *dm = lk_source_words32(kind, s, 80, 1, &room, &step);
     const lk_vi three = lk_vi_set8(3);
     const lk_vi nibble = lk_vi_set8(15);
     for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-        const uint8_t *rows = p + h * LK_VEC_LANES * stride;
         lk_vi v[4];
-        lk_vi_columns(rows, stride, v);
+        lk_source_columns(kind, s, 0, 0, h, v);
 #pragma GCC unroll 4
         for (size_t i = 0; i < 4; i++) {
             lk_tile_put_scales(kind, lk_vi_and(v[i], nibble), 0, i, h, tile);
@@ -65,7 +65,7 @@ LK_INLINE void lk_tile_unpack_q2_k(lk_tile_kind kind, const uint8_t *p, size_t s
             lk_vi_store(&tile->min[2 * i + 1][h * LK_VEC_LANES], lk_vi_scale_pairs(min, 1, 0));
         }
         for (size_t i = 0; i < 4; i++) { /* half i / 2 of the elements, sixteen bytes each */
-            lk_vi_columns(rows + 16 + 16 * i, stride, v);
+            lk_source_columns(kind, s, 0, 16 + 16 * i, h, v);
             const size_t k4 = 32 * (i / 2) + 4 * (i % 2);
 #pragma GCC unroll 4
             for (size_t j = 0; j < 4; j++) {
@@ -77,7 +77,7 @@ LK_INLINE void lk_tile_unpack_q2_k(lk_tile_kind kind, const uint8_t *p, size_t s
                             lk_vi_and(lk_vi_shr16(v[j], 6), three));
             }
         }
-        lk_tile_put_d_min(lk_vi_load(&dm[0][h * LK_VEC_LANES]), h, tile);
+        lk_tile_put_d_min(lk_vi_load(dm + h * LK_VEC_BYTES), h, tile);
     }
 }
 
@@ -97,21 +97,19 @@ LK_INLINE void lk_tile_q3_k_scales(lk_tile_kind kind, const lk_vi b[3], size_t h
 }
 
 /* 32 bytes of third bits, 64 of 2-bit fields, 12 of scales, d. */
-LK_INLINE void lk_tile_unpack_q3_k(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                   lk_tile *tile) {
+LK_INLINE void lk_tile_unpack_q3_k(lk_tile_kind kind, lk_tile_source s, lk_tile *tile) {
     const lk_vi three = lk_vi_set8(3);
     const lk_vi four = lk_vi_set8(4);
-    lk_tile_put_d(p + 108, stride, tile);
+    lk_tile_put_d(kind, s, 108, tile);
     for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-        const uint8_t *rows = p + h * LK_VEC_LANES * stride;
         lk_vi v[4];
-        lk_vi_columns(rows + 92, stride,
-                      v); /* the last four bytes of the fields, then the scales */
+        lk_source_columns(kind, s, 0, 92, h,
+                          v); /* the last four bytes of the fields, then the scales */
         lk_tile_q3_k_scales(kind, v + 1, h, tile);
         for (size_t i = 0; i < 2; i++) { /* bytes 16 i .. of each 32 */
             lk_vi high[4];
-            lk_vi_columns(rows + 16 * i, stride, high);
-            lk_vi_columns(rows + 32 + 16 * i, stride, v);
+            lk_source_columns(kind, s, 0, 16 * i, h, high);
+            lk_source_columns(kind, s, 0, 32 + 16 * i, h, v);
 #pragma GCC unroll 4
             for (size_t j = 0; j < 4; j++) {
                 const size_t k4 = 4 * i + j;
@@ -126,7 +124,7 @@ LK_INLINE void lk_tile_unpack_q3_k(lk_tile_kind kind, const uint8_t *p, size_t s
                             lk_vi_and_or(lk_vi_shr16(high[j], 1), four,
                                          lk_vi_and(lk_vi_shr16(v[j], 6), three)));
             }
-            lk_vi_columns(rows + 64 + 16 * i, stride, v);
+            lk_source_columns(kind, s, 0, 64 + 16 * i, h, v);
 #pragma GCC unroll 4
             for (size_t j = 0; j < 4; j++) {
                 const size_t k4 = 32 + 4 * i + j;
@@ -166,26 +164,24 @@ LK_INLINE void lk_tile_k_scales(lk_tile_kind kind, const lk_vi v[4], size_t h, l
 }
 
 /* Scales as above; Q5_K: 32 bytes of fifth bits; 128 bytes of nibbles. */
-LK_INLINE void lk_tile_unpack_q45_k(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                    lk_tile *tile) {
+LK_INLINE void lk_tile_unpack_q45_k(lk_tile_kind kind, lk_tile_source s, lk_tile *tile) {
     const bool has_fifth = kind.type == LK_FORMAT_Q5_K;
     const size_t at_qs = has_fifth ? 48 : 16;
     const lk_vi nibble = lk_vi_set8(15);
     const lk_vi sixteen = lk_vi_set8(16);
     for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-        const uint8_t *rows = p + h * LK_VEC_LANES * stride;
         lk_vi v[4];
-        lk_vi_columns(rows, stride, v);
+        lk_source_columns(kind, s, 0, 0, h, v);
         lk_tile_k_scales(kind, v, h, tile);
 #pragma GCC unroll 2
         for (size_t i = 0; i < 2; i++) { /* bytes 16 i .. of each 32 */
             lk_vi fifth[4];
             if (has_fifth) {
-                lk_vi_columns(rows + 16 + 16 * i, stride, fifth);
+                lk_source_columns(kind, s, 0, 16 + 16 * i, h, fifth);
             }
 #pragma GCC unroll 4
             for (int g = 0; g < 4; g++) { /* 64 elements */
-                lk_vi_columns(rows + at_qs + 32 * (size_t)g + 16 * i, stride, v);
+                lk_source_columns(kind, s, 0, at_qs + 32 * (size_t)g + 16 * i, h, v);
 #pragma GCC unroll 4
                 for (size_t j = 0; j < 4; j++) {
                     lk_vi low = lk_vi_and(v[j], nibble);
@@ -209,15 +205,13 @@ LK_INLINE void lk_tile_unpack_q45_k(lk_tile_kind kind, const uint8_t *p, size_t 
 }
 
 /* 128 bytes of low nibbles, 64 of upper 2-bit fields, 16 int8 scales, d. */
-LK_INLINE void lk_tile_unpack_q6_k(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                   lk_tile *tile) {
+LK_INLINE void lk_tile_unpack_q6_k(lk_tile_kind kind, lk_tile_source s, lk_tile *tile) {
     const lk_vi nibble = lk_vi_set8(15);
     const lk_vi upper = lk_vi_set8(0x30);
-    lk_tile_put_d(p + 208, stride, tile);
+    lk_tile_put_d(kind, s, 208, tile);
     for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-        const uint8_t *rows = p + h * LK_VEC_LANES * stride;
         lk_vi scale[4];
-        lk_vi_columns(rows + 192, stride, scale);
+        lk_source_columns(kind, s, 0, 192, h, scale);
 #pragma GCC unroll 4
         for (size_t i = 0; i < 4; i++) {
             lk_tile_put_scales(kind, lk_vi_xor(scale[i], lk_vi_set8(0x80)), 128, i, h, tile);
@@ -227,9 +221,9 @@ LK_INLINE void lk_tile_unpack_q6_k(lk_tile_kind kind, const uint8_t *p, size_t s
                 lk_vi a[4];
                 lk_vi b[4];
                 lk_vi high[4];
-                lk_vi_columns(rows + 64 * half + 16 * i, stride, a);
-                lk_vi_columns(rows + 64 * half + 32 + 16 * i, stride, b);
-                lk_vi_columns(rows + 128 + 32 * half + 16 * i, stride, high);
+                lk_source_columns(kind, s, 0, 64 * half + 16 * i, h, a);
+                lk_source_columns(kind, s, 0, 64 * half + 32 + 16 * i, h, b);
+                lk_source_columns(kind, s, 0, 128 + 32 * half + 16 * i, h, high);
 #pragma GCC unroll 4
                 for (size_t j = 0; j < 4; j++) {
                     const size_t k4 = 32 * half + 4 * i + j;
@@ -251,14 +245,12 @@ LK_INLINE void lk_tile_unpack_q6_k(lk_tile_kind kind, const uint8_t *p, size_t s
 }
 
 /* d, 16 bits of upper scale bits, 4 bytes of low ones, 128 bytes of nibbles. */
-LK_INLINE void lk_tile_unpack_iq4_xs(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                     lk_tile *tile) {
+LK_INLINE void lk_tile_unpack_iq4_xs(lk_tile_kind kind, lk_tile_source s, lk_tile *tile) {
     const lk_vi nibble = lk_vi_set8(15);
     const lk_vi table = lk_vi_xor(lk_vi_table(lk_iq4_values), lk_vi_set8(kind.bias));
     for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-        const uint8_t *rows = p + h * LK_VEC_LANES * stride;
         lk_vi v[4];
-        lk_vi_columns(rows, stride, v);
+        lk_source_columns(kind, s, 0, 0, h, v);
         lk_vf_store(&tile->d[0][h * LK_VEC_LANES], lk_vf_from_f16_lanes(v[0]));
 #pragma GCC unroll 8
         for (int g = 0; g < 8; g++) {
@@ -269,7 +261,7 @@ LK_INLINE void lk_tile_unpack_iq4_xs(lk_tile_kind kind, const uint8_t *p, size_t
                         lk_vi_scale_from_i32(lk_vi_sub32(six, lk_vi_set32(32))));
         }
         for (size_t g = 0; g < 8; g++) {
-            lk_vi_columns(rows + 8 + 16 * g, stride, v);
+            lk_source_columns(kind, s, 0, 8 + 16 * g, h, v);
 #pragma GCC unroll 4
             for (size_t j = 0; j < 4; j++) {
                 lk_vi_store(lk_tile_w(tile, 8 * g + j, h),
@@ -282,23 +274,22 @@ LK_INLINE void lk_tile_unpack_iq4_xs(lk_tile_kind kind, const uint8_t *p, size_t
 }
 
 /* One block of sixteen rows. */
-LK_INLINE void lk_tile_unpack_block256(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                       lk_tile *tile) {
+LK_INLINE void lk_tile_unpack_block256(lk_tile_kind kind, lk_tile_source s, lk_tile *tile) {
     switch (kind.type) {
     case LK_FORMAT_Q2_K:
-        lk_tile_unpack_q2_k(kind, p, stride, tile);
+        lk_tile_unpack_q2_k(kind, s, tile);
         break;
     case LK_FORMAT_Q3_K:
-        lk_tile_unpack_q3_k(kind, p, stride, tile);
+        lk_tile_unpack_q3_k(kind, s, tile);
         break;
     case LK_FORMAT_Q6_K:
-        lk_tile_unpack_q6_k(kind, p, stride, tile);
+        lk_tile_unpack_q6_k(kind, s, tile);
         break;
     case LK_FORMAT_IQ4_XS:
-        lk_tile_unpack_iq4_xs(kind, p, stride, tile);
+        lk_tile_unpack_iq4_xs(kind, s, tile);
         break;
     default:
-        lk_tile_unpack_q45_k(kind, p, stride, tile);
+        lk_tile_unpack_q45_k(kind, s, tile);
         break;
     }
 }

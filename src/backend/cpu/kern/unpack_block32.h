@@ -3,7 +3,7 @@
 #ifndef LK_BACKEND_CPU_KERN_UNPACK_BLOCK32_H
 #define LK_BACKEND_CPU_KERN_UNPACK_BLOCK32_H
 
-#include "backend/cpu/kern/tile.h"
+#include "backend/cpu/kern/tile_source.h"
 #include "quant/iq4_values.h"
 
 /* MXFP4: twice the E2M1 values, plus the bias 12. */
@@ -15,18 +15,16 @@ LK_INLINE lk_vi lk_iq4_table(int bias) {
     return lk_vi_xor(lk_vi_table(lk_iq4_values), lk_vi_set8(bias)); /* + 128 or + 0, mod 256 */
 }
 
-/* Sixteen bytes of nibbles per row, low halves first, into eight dwords of the tile at `w`. `table`
+/* Four dwords of nibbles per row, low halves first, into eight dwords of the tile at `w`. `table`
  * replaces each nibble where the format has one. `fifth`: word per row whose bit k is the fifth bit
  * of element k, where the format has one. */
-LK_INLINE void lk_tile_nibbles(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                               const uint8_t *fifth, uint8_t *w) {
+LK_INLINE void lk_tile_nibbles(lk_tile_kind kind, const lk_vi q[4], const uint8_t *fifth,
+                               uint8_t *w) {
     const lk_vi mask = lk_vi_set8(15);
     const bool has_table = kind.type == LK_FORMAT_IQ4_NL || kind.type == LK_FORMAT_MXFP4;
     const bool has_fifth = kind.type == LK_FORMAT_Q5_0 || kind.type == LK_FORMAT_Q5_1;
     const lk_vi table =
         kind.type == LK_FORMAT_MXFP4 ? lk_vi_table(lk_mxfp4_bytes) : lk_iq4_table(kind.bias);
-    lk_vi q[4];
-    lk_vi_columns(p, stride, q);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
         lk_vi low = lk_vi_and(q[j], mask);
@@ -48,67 +46,68 @@ LK_INLINE void lk_tile_nibbles(lk_tile_kind kind, const uint8_t *p, size_t strid
     }
 }
 
-/* Scale (and offset) of every block, and the words of fifth bits. */
-LK_INLINE void lk_tile_block32_scales(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                      size_t n_groups, lk_tile *tile) {
+/* Scale (and offset) of every block. */
+LK_INLINE void lk_tile_block32_scales(lk_tile_kind kind, lk_tile_source s, size_t n_groups,
+                                      lk_tile *tile) {
+    lk_source_field room;
+    size_t step = 0;
     if (kind.type == LK_FORMAT_MXFP4) {
-        uint8_t e[8][LK_TILE_ROWS];
-        lk_tile_gather8(p, stride, kind.block_bytes, n_groups, e);
+        const uint8_t *e = lk_source_scales8(kind, s, 0, n_groups, &room, &step);
         for (size_t i = 0; i < n_groups; i++) {
             for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-                lk_vf_store(&tile->d[i][h * LK_VEC_LANES],
-                            lk_vf_half_e8m0(lk_vi_load_u8(&e[i][h * LK_VEC_LANES])));
+                const lk_vi v = lk_vi_load_u8(e + i * step + h * LK_VEC_LANES);
+                lk_vf_store(&tile->d[i][h * LK_VEC_LANES], lk_vf_half_e8m0(v));
             }
         }
     } else if (kind.has_min) {
-        uint32_t dm[8][LK_TILE_ROWS];
-        lk_tile_gather32(p, stride, kind.block_bytes, n_groups, dm);
+        const uint8_t *dm = lk_source_words32(kind, s, 0, n_groups, &room, &step);
         for (size_t i = 0; i < n_groups; i++) {
             for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-                const lk_vi v = lk_vi_load(&dm[i][h * LK_VEC_LANES]);
+                const lk_vi v = lk_vi_load(dm + i * step + h * LK_VEC_BYTES);
                 lk_vf_store(&tile->d[i][h * LK_VEC_LANES], lk_vf_from_f16_lanes(v));
                 lk_vf_store(&tile->d_min[i][h * LK_VEC_LANES],
                             lk_vf_neg(lk_vf_from_f16_lanes(lk_vi_shr32(v, 16))));
             }
         }
     } else {
-        uint16_t d[8][LK_TILE_ROWS];
-        lk_tile_gather16(p, stride, kind.block_bytes, n_groups, d);
+        const uint8_t *d = lk_source_scales16(kind, s, 0, n_groups, &room, &step);
         for (size_t i = 0; i < n_groups; i++) {
             for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-                lk_vf_store(&tile->d[i][h * LK_VEC_LANES], lk_vf_load_f16(&d[i][h * LK_VEC_LANES]));
+                lk_vf_store(&tile->d[i][h * LK_VEC_LANES],
+                            lk_vf_load_f16(d + i * step + 2 * h * LK_VEC_LANES));
             }
         }
     }
 }
 
 /* n_groups (1 .. 8) blocks of sixteen rows. */
-LK_INLINE void lk_tile_unpack_block32(lk_tile_kind kind, const uint8_t *p, size_t stride,
-                                      size_t n_groups, lk_tile *tile) {
-    lk_tile_block32_scales(kind, p, stride, n_groups, tile);
+LK_INLINE void lk_tile_unpack_block32(lk_tile_kind kind, lk_tile_source s, size_t n_groups,
+                                      lk_tile *tile) {
+    lk_tile_block32_scales(kind, s, n_groups, tile);
     const bool has_fifth = kind.type == LK_FORMAT_Q5_0 || kind.type == LK_FORMAT_Q5_1;
     const size_t n_bytes = kind.type == LK_FORMAT_Q8_0 ? 32 : 16;
     const size_t at_qs = kind.block_bytes - n_bytes; /* weights come last */
-    uint32_t fifth[8][LK_TILE_ROWS];
+    lk_source_field room;
+    size_t step = 0;
+    const uint8_t *fifth = NULL;
     if (has_fifth) {
-        lk_tile_gather32(p + at_qs - 4, stride, kind.block_bytes, n_groups, fifth);
+        fifth = lk_source_words32(kind, s, at_qs - 4, n_groups, &room, &step);
     }
     for (size_t i = 0; i < n_groups; i++) {
         for (size_t h = 0; h < LK_TILE_HALVES; h++) {
-            const uint8_t *at = p + h * LK_VEC_LANES * stride + i * kind.block_bytes + at_qs;
             uint8_t *w = &tile->w[8 * i][h * LK_VEC_BYTES];
+            lk_vi q[4];
             if (kind.type == LK_FORMAT_Q8_0) {
                 for (size_t half = 0; half < 2; half++) {
-                    lk_vi q[4];
-                    lk_vi_columns(at + 16 * half, stride, q);
+                    lk_source_columns(kind, s, i, at_qs + 16 * half, h, q);
                     for (size_t j = 0; j < 4; j++) {
                         lk_vi_store(w + 64 * (4 * half + j),
                                     lk_vi_xor(q[j], lk_vi_set8(kind.bias)));
                     }
                 }
             } else {
-                const uint8_t *words = (const uint8_t *)&fifth[i][h * LK_VEC_LANES];
-                lk_tile_nibbles(kind, at, stride, words, w);
+                lk_source_columns(kind, s, i, at_qs, h, q);
+                lk_tile_nibbles(kind, q, has_fifth ? fifth + i * step + h * LK_VEC_BYTES : NULL, w);
             }
         }
     }
