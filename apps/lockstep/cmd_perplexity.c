@@ -20,6 +20,7 @@ static const char help[] =
     "  --chunks N        only the first N windows\n"
     "  --kv-type T[,T]   keys and values as f32, f16 (default) or q8_0\n"
     "  -t, --threads N   threads (default: one per processor); never changes the result\n"
+    "  --no-repack       compute from the mapped file, without rearranging its matrices\n"
     "  --json            one JSON object instead of text\n\n"
     "example: lockstep perplexity model.gguf book.txt --chunks 20\n";
 
@@ -31,6 +32,7 @@ typedef struct measure {
     int64_t n_threads;
     const char *kv_type;
     bool json;
+    bool no_repack;
     lk_kv_type k_type;
     lk_kv_type v_type;
     int32_t n_vocab;
@@ -52,6 +54,7 @@ static bool parse(int argc, char **argv, measure *m, int *exit_status) {
         {"--threads", "-t", LK_OPTION_INT, &m->n_threads, 1, 256, NULL},
         {"--kv-type", NULL, LK_OPTION_TEXT, &m->kv_type, 0, 0, NULL},
         {"--json", NULL, LK_OPTION_FLAG, &m->json, 0, 0, NULL},
+        {"--no-repack", NULL, LK_OPTION_FLAG, &m->no_repack, 0, 0, NULL},
     };
     const lk_positional positionals[] = {{"MODEL", &m->model_path, true},
                                          {"FILE", &m->text_path, true}};
@@ -203,7 +206,7 @@ int lk_command_perplexity(int argc, char **argv) {
     if (!parse(argc, argv, &m, &exit_status)) {
         return exit_status;
     }
-    lk_model *model = lk_open_model("perplexity", m.model_path);
+    lk_model *model = lk_open_model("perplexity", m.model_path, m.n_threads, !m.no_repack);
     const bool ok = model != NULL && run_all(&m, model);
     lk_model_close(model);
     return lk_console_finish("perplexity", ok ? 0 : 1);

@@ -9,7 +9,7 @@
 static bool open_all(run *r) {
     const run_options *o = r->options;
     lk_error err;
-    r->model = lk_open_model("run", o->model);
+    r->model = lk_open_model("run", o->model, o->n_threads, !o->no_repack);
     if (r->model == NULL) {
         return false;
     }

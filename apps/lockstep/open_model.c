@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-lk_model *lk_open_model(const char *command, const char *path) {
+lk_model *lk_open_model(const char *command, const char *path, int64_t n_threads, bool repack) {
     lk_error err;
     lk_model *model = NULL;
     lk_progress_bar bar;
@@ -13,6 +13,8 @@ lk_model *lk_open_model(const char *command, const char *path) {
     lk_model_params params = LK_MODEL_PARAMS_INIT;
     params.progress = lk_progress_bar_draw;
     params.progress_ctx = &bar;
+    params.n_threads = (uint32_t)n_threads;
+    params.flags = repack ? 0 : LK_MODEL_NO_REPACK;
     const lk_status status = lk_model_open(path, &params, &model, &err);
     lk_progress_bar_clear(&bar);
     if (status != LK_OK) {

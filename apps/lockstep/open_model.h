@@ -8,8 +8,9 @@
 #include "console.h"
 #include "lk/lk.h"
 
-/* Opens a model that has a tokenizer; prints the reason and returns NULL on failure. */
-lk_model *lk_open_model(const char *command, const char *path);
+/* Opens a model that has a tokenizer; prints the reason and returns NULL on failure. n_threads load
+ * (0: one per processor); repack: false computes from the mapped file. */
+lk_model *lk_open_model(const char *command, const char *path, int64_t n_threads, bool repack);
 
 /* "f16", or "q8_0,f16" for keys and values apart. Prints the reason and returns false for others.
  */

@@ -31,6 +31,7 @@ typedef struct run_options {
     bool ids;
     bool digests;
     bool json;
+    bool no_repack;
     bool special;
     bool ignore_eos;
     bool chat;

@@ -18,6 +18,7 @@ static const char help[] =
     "  -c, --ctx N           positions of the context (default: as the model was trained)\n"
     "  --kv-type T[,T]       keys and values as f32, f16 (default) or q8_0\n"
     "  -t, --threads N       threads (default: one per processor); never changes the output\n"
+    "  --no-repack           compute from the mapped file, without rearranging its matrices\n"
     "  --special             read special tokens in the prompt, show them in the text\n"
     "  --echo                print the prompt first\n"
     "  --ids --digests       a line per token: id, digest of its logits, text\n"
@@ -83,6 +84,7 @@ bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
         {"--ids", NULL, LK_OPTION_FLAG, &o->ids, 0, 0, NULL},
         {"--digests", NULL, LK_OPTION_FLAG, &o->digests, 0, 0, NULL},
         {"--json", NULL, LK_OPTION_FLAG, &o->json, 0, 0, NULL},
+        {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
         {"--special", NULL, LK_OPTION_FLAG, &o->special, 0, 0, NULL},
         {"--ignore-eos", NULL, LK_OPTION_FLAG, &o->ignore_eos, 0, 0, NULL},
         {"--chat", NULL, LK_OPTION_FLAG, &o->chat, 0, 0, NULL},

@@ -1,10 +1,11 @@
 /* lk/model.h - a language model loaded from a GGUF file.
  *
  * A model is immutable after lk_model_open: any number of threads and contexts may share it.
- * Weights are mapped from the file, which must not change while the model is open. A model must
- * outlive its contexts. Supported architectures: see the README; an unknown one is LK_E_UNSUPPORTED
- * and named. A tensor that is missing or has the wrong shape or format is an error that names it
- * with the shape found and expected.
+ * Weights are mapped from the file, which must not change while the model is open; the matrices are
+ * rearranged once into memory of the same size, and their pages of the file given back. A model
+ * must outlive its contexts. Supported architectures: see the README; an unknown one is
+ * LK_E_UNSUPPORTED and named. A tensor that is missing or has the wrong shape or format is an error
+ * that names it with the shape found and expected.
  */
 #ifndef LK_MODEL_H
 #define LK_MODEL_H
@@ -24,8 +25,16 @@ typedef struct lk_model_params {
     const lk_allocator *allocator; /* NULL: the C library's; must outlive the model */
     lk_progress_fn progress;       /* may be NULL */
     void *progress_ctx;
+    uint32_t n_threads; /* that load; 0: one per processor. Not those of a context */
+    uint32_t flags;
 } lk_model_params;
-#define LK_MODEL_PARAMS_INIT ((lk_model_params){sizeof(lk_model_params), NULL, NULL, NULL})
+#define LK_MODEL_PARAMS_INIT ((lk_model_params){sizeof(lk_model_params), NULL, NULL, NULL, 0, 0})
+
+/* Flags of lk_model_open. */
+enum {
+    LK_MODEL_NO_REPACK = 1 /* compute from the mapped file: several processes then share its pages,
+                              and loading takes no time; slower, the bits are the same */
+};
 
 /* On success *out is owned by the caller (lk_model_close). params may be NULL. The statuses of
  * lk_gguf_open and of lk_tokenizer_open (a file without a tokenizer is no error); LK_E_FORMAT for a

@@ -1,4 +1,7 @@
 /* filemap.c - POSIX file mapping. */
+#if defined(__linux__)
+#define _GNU_SOURCE /* madvise */
+#endif
 #include "base/filemap.h"
 
 #include <errno.h>
@@ -44,6 +47,29 @@ bool lk_filemap_is_same(const char *path, const char *other) {
     struct stat b;
     return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
            a.st_ino == b.st_ino;
+}
+
+void lk_filemap_forget(const lk_filemap *map, const void *p, size_t n) {
+#if defined(__linux__)
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    const uint8_t *begin = p;
+    if (page_bytes <= 0 || begin < map->data || n > map->size ||
+        (size_t)(begin - map->data) > map->size - n) {
+        return;
+    }
+    const size_t page = (size_t)page_bytes;
+    const size_t first = ((size_t)(begin - map->data) + page - 1) / page * page;
+    const size_t end = ((size_t)(begin - map->data) + n) / page * page;
+    if (first < end) {
+        uint8_t *data;
+        memcpy(&data, &map->data, sizeof data);
+        (void)madvise(data + first, end - first, MADV_DONTNEED);
+    }
+#else
+    (void)map;
+    (void)p;
+    (void)n;
+#endif
 }
 
 void lk_filemap_close(lk_filemap *map) {

@@ -15,6 +15,9 @@ typedef struct lk_filemap {
 lk_status lk_filemap_open(const char *path, lk_filemap *out, lk_error *err);
 /* Whether both paths lead to one file (links followed); false when one of them leads to none. */
 bool lk_filemap_is_same(const char *path, const char *other);
+/* Bytes [p, p + n) of the map are not needed soon: whole pages of them leave the process's memory,
+ * and come back from the file when they are read again. */
+void lk_filemap_forget(const lk_filemap *map, const void *p, size_t n);
 void lk_filemap_close(lk_filemap *map); /* zeroes *map; accepts a zeroed one */
 
 #endif

@@ -86,6 +86,7 @@ typedef struct lk_moe {
     const lk_weight *gate_bias; /* [n_ff, n_experts], or NULL */
     const lk_weight *up_bias;
     const lk_weight *down_bias; /* [width, n_experts] */
+    const uint8_t *strips[3];   /* of gate, up and down, as lk_node.strips; expert by expert */
     uint32_t n_used;
     bool normalise;          /* the weights of the chosen ones are divided by their sum */
     lk_node_kind activation; /* LK_NODE_SILU_MUL or another gated one */
@@ -99,6 +100,9 @@ typedef struct lk_node {
     lk_value in[LK_NODE_MAX_INPUTS];
     lk_value out;
     const lk_weight *w; /* matrix, norm or bias weight; experts: 3-dimensional */
+    /* MATMUL: the matrix as strips (quant/strip.h), or NULL: not repacked. Set after the graph is
+     * finished (model/repack.c). */
+    const uint8_t *strips;
     union {
         struct {
             float eps;

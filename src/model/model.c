@@ -11,8 +11,9 @@
 #include "base/params.h"
 #include "model/loader.h"
 #include "model/model_vocab.h"
+#include "model/repack.h"
 
-LK_NO_TAIL_PADDING(lk_model_params, progress_ctx);
+LK_NO_TAIL_PADDING(lk_model_params, flags);
 LK_NO_TAIL_PADDING(lk_model_info, n_bytes);
 
 struct lk_model {
@@ -24,6 +25,7 @@ struct lk_model {
     uint64_t n_params;
     lk_hparams hparams;
     lk_graph graph;
+    lk_repacked repacked;
     lk_tokenizer *tokenizer;
 };
 
@@ -175,6 +177,10 @@ static lk_status load(lk_model *model, const char *path, const lk_model_params *
     if (status == LK_OK) {
         status = read_tokenizer(model, err);
     }
+    if (status == LK_OK && (params->flags & LK_MODEL_NO_REPACK) == 0) {
+        status = lk_repack(&model->graph, model->gguf, model->allocator, params->n_threads,
+                           params->progress, params->progress_ctx, &model->repacked, err);
+    }
     if (status == LK_OK && params->progress != NULL &&
         params->progress(params->progress_ctx, "load", model->n_weights, model->n_weights) == 0) {
         return lk_fail(err, LK_E_CANCELLED, LK_NOWHERE, "loading was cancelled");
@@ -197,6 +203,11 @@ lk_status lk_model_open(const char *path, const lk_model_params *params, lk_mode
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
                        "lk_model_params.struct_size is %zu, this library knows %zu",
                        params->struct_size, sizeof *params);
+    }
+    if ((params->flags & ~(uint32_t)LK_MODEL_NO_REPACK) != 0) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("flags"),
+                       "lk_model_params.flags is %#x, only LK_MODEL_NO_REPACK is known",
+                       params->flags);
     }
     const lk_allocator *a = lk_allocator_or_default(params->allocator);
     lk_model *model = lk_alloc_zero(a, sizeof *model);
@@ -221,6 +232,7 @@ void lk_model_close(lk_model *model) {
     const lk_allocator *a = model->allocator;
     lk_tokenizer_close(model->tokenizer);
     lk_graph_deinit(&model->graph);
+    lk_repack_free(a, &model->repacked);
     lk_free_array(a, model->weights, model->n_weights, sizeof *model->weights);
     lk_gguf_close(model->gguf);
     lk_free(a, model, sizeof *model);

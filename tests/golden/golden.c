@@ -12,6 +12,15 @@ lk_model *golden_open(const char *path) {
     return model;
 }
 
+lk_model *golden_open_mapped(const char *path) {
+    lk_error err;
+    lk_model *model = NULL;
+    lk_model_params params = LK_MODEL_PARAMS_INIT;
+    params.flags = LK_MODEL_NO_REPACK;
+    REQUIRE_OK(lk_model_open(path, &params, &model, &err), err);
+    return model;
+}
+
 lk_context *golden_context(lk_model *model, const golden_setup *setup, int64_t n_positions) {
     lk_error err;
     lk_context *context = NULL;

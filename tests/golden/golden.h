@@ -15,6 +15,8 @@ typedef struct golden_setup {
 } golden_setup;
 
 lk_model *golden_open(const char *path);
+/* The same, computing from the rows of the file. */
+lk_model *golden_open_mapped(const char *path);
 lk_context *golden_context(lk_model *model, const golden_setup *setup, int64_t n_positions);
 
 /* Decodes ids as sequence 0 from position 0 (clearing it first) and copies the logits of the

@@ -122,13 +122,18 @@ int main(int argc, char **argv) {
             continue;
         }
         lk_model *model = golden_open(path_of(&cases[i]));
+        lk_model *mapped = golden_open_mapped(path_of(&cases[i]));
         for (int m = 0; m < (print ? 1 : 3); m++) {
             if (m == 0 && !print && strcmp(cases[i].model, "small") == 0 &&
                 getenv("LK_FULL") == NULL) {
                 continue; /* the scalar path over the small model takes minutes: make test-full */
             }
             check_case(model, &cases[i], print, print ? (uint32_t)LK_CPU_ALL : masks[m]);
+            if (!print && m == 2) {
+                check_case(mapped, &cases[i], 0, masks[m]);
+            }
         }
+        lk_model_close(mapped);
         lk_model_close(model);
     }
     if (!print) {

@@ -379,6 +379,22 @@ LK_TEST(without_a_tokenizer) {
     test_folder_remove(file_name);
 }
 
+/* The digest reads the file's bytes again after their pages were given back. */
+LK_TEST(digest_after_repacking) {
+    uint8_t digests[2][32];
+    for (int i = 0; i < 2; i++) {
+        lk_model *model = NULL;
+        lk_error err;
+        lk_model_params params = LK_MODEL_PARAMS_INIT;
+        params.flags = i == 0 ? 0 : LK_MODEL_NO_REPACK;
+        REQUIRE_OK(lk_model_open(lk_test_data("models/tiny-q4_k_m.gguf"), &params, &model, &err),
+                   err);
+        REQUIRE_OK(lk_model_digest(model, 1, NULL, NULL, digests[i], &err), err);
+        lk_model_close(model);
+    }
+    CHECK(memcmp(digests[0], digests[1], sizeof digests[0]) == 0);
+}
+
 LK_TEST(arguments) {
     lk_model *model = NULL;
     lk_error err;
@@ -387,6 +403,14 @@ LK_TEST(arguments) {
     CHECK_STATUS(LK_E_ARG, lk_model_open(lk_test_data(LLAMA), NULL, NULL, &err));
     params.struct_size++;
     CHECK_STATUS(LK_E_ARG, lk_model_open(lk_test_data(LLAMA), &params, &model, &err));
+    params = LK_MODEL_PARAMS_INIT;
+    params.flags = 2;
+    CHECK_STATUS(LK_E_ARG, lk_model_open(lk_test_data(LLAMA), &params, &model, &err));
+    CHECK(strstr(err.message, "LK_MODEL_NO_REPACK") != NULL);
+    params = LK_MODEL_PARAMS_INIT;
+    params.n_threads = 100000;
+    CHECK_STATUS(LK_E_LIMIT,
+                 lk_model_open(lk_test_data("models/tiny-q4_k_m.gguf"), &params, &model, &err));
     CHECK_STATUS(LK_E_IO, lk_model_open(lk_test_data("archs/none.gguf"), NULL, &model, &err));
     CHECK(model == NULL);
     lk_model_close(NULL);
@@ -400,7 +424,7 @@ typedef struct progress {
 
 static int on_progress(void *ctx, const char *phase, uint64_t done, uint64_t total) {
     progress *p = ctx;
-    CHECK(strcmp(phase, "load") == 0 && done <= total);
+    CHECK((strcmp(phase, "load") == 0 || strcmp(phase, "repack") == 0) && done <= total);
     return ++p->n_calls != p->stop;
 }
 
@@ -444,4 +468,5 @@ LK_TEST(allocation_failures) {
 }
 
 LK_TEST_MAIN(LK_RUN(damaged_models), LK_RUN(info), LK_RUN(without_a_tokenizer), LK_RUN(arguments),
-             LK_RUN(progress_and_cancelling), LK_RUN(allocation_failures))
+             LK_RUN(digest_after_repacking), LK_RUN(progress_and_cancelling),
+             LK_RUN(allocation_failures))

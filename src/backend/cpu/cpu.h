@@ -132,7 +132,8 @@ lk_cpu_operand lk_cpu_operand_of(lk_cpu_prep prep, const lk_cpu_prepared *prepar
 /* One matrix product: outputs [0, n_out) of `w` over n_rows rows. */
 typedef struct lk_cpu_product {
     const lk_weight *w;
-    const uint8_t *data; /* the matrix: w->data, or one expert of it */
+    const uint8_t *data;   /* the matrix: w->data, or one expert of it */
+    const uint8_t *strips; /* the same as strips, or NULL */
     uint32_t n_out;
     lk_cpu_operand in;
     uint32_t n_rows;

@@ -83,7 +83,10 @@ static void call_quant(const lk_backend *b, const lk_cpu_product *p, uint32_t be
                               .group = group_of(p->in.prep),
                               .n_rows = p->n_rows};
     for (size_t i = 0; i < lk_format_count(); i++) {
-        if (lk_format_at(i) == p->w->format) {
+        if (lk_format_at(i) == p->w->format && p->strips != NULL) {
+            b->kernels.matmul_strips[i](p->w->format, p->strips, begin, end, &rows, p->y,
+                                        p->y_stride);
+        } else if (lk_format_at(i) == p->w->format) {
             b->kernels.matmul_format[i](p->w->format, p->data, p->w->row_bytes, begin, end, &rows,
                                         p->y, p->y_stride);
         }
@@ -200,6 +203,7 @@ static void run_together(lk_backend *b, const lk_node *begin, const lk_node *end
         const lk_value_info *out = &b->graph->values[node->out];
         job.products[job.n_products++] = (lk_cpu_product){.w = node->w,
                                                           .data = node->w->data,
+                                                          .strips = node->strips,
                                                           .n_out = out->width,
                                                           .in = prepare(b, node, node->w),
                                                           .n_rows = lk_cpu_n_rows(b, out->space),

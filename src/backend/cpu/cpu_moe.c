@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "quant/strip.h"
+
 typedef struct moe_job {
     lk_backend *b;
     const lk_node *node;
@@ -90,15 +92,21 @@ static void prepare_inputs(void *arg, uint32_t begin, uint32_t end) {
 }
 
 /* Tile i_tile of expert i_expert's matrix in `w`, over the expert's rows. */
-static void multiply_expert(const moe_job *job, const lk_weight *w, uint32_t i_expert,
-                            uint32_t i_tile, const lk_cpu_prepared *prepared, const float *x,
-                            size_t width, float *y) {
+static void multiply_expert(const moe_job *job, const lk_weight *w, const uint8_t *strips,
+                            uint32_t i_expert, uint32_t i_tile, const lk_cpu_prepared *prepared,
+                            const float *x, size_t width, float *y) {
     lk_backend *b = job->b;
     const uint32_t first = b->moe.first[i_expert];
     const lk_cpu_prep prep = lk_cpu_prep_of(b, w);
     const uint32_t n_out = (uint32_t)w->ne[1];
+    if (strips != NULL) {
+        const lk_strip_shape shape =
+            lk_strip_shape_of(w->format->block_elems, w->format->block_bytes, width);
+        strips += i_expert * lk_strip_count(n_out) * shape.bytes;
+    }
     const lk_cpu_product product = {.w = w,
                                     .data = w->data + (size_t)i_expert * n_out * w->row_bytes,
+                                    .strips = strips,
                                     .n_out = n_out,
                                     .in = lk_cpu_operand_of(prep, &prepared[prep], x, width, first),
                                     .n_rows = b->moe.first[i_expert + 1] - first,
@@ -117,17 +125,18 @@ static void run_gate_up(void *arg, uint32_t i_task, uint32_t i_thread) {
     lk_cpu_moe *moe = &job->b->moe;
     const uint32_t i_expert = moe->active[i_task / (2 * job->n_tiles)];
     const bool is_up = i_task / job->n_tiles % 2 != 0;
-    multiply_expert(job, is_up ? job->node->p.moe.up : job->node->p.moe.gate, i_expert,
-                    i_task % job->n_tiles, moe->in, moe->gathered, job->width,
-                    is_up ? moe->up : moe->gate);
+    multiply_expert(job, is_up ? job->node->p.moe.up : job->node->p.moe.gate,
+                    job->node->p.moe.strips[is_up ? 1 : 0], i_expert, i_task % job->n_tiles,
+                    moe->in, moe->gathered, job->width, is_up ? moe->up : moe->gate);
 }
 
 static void run_down(void *arg, uint32_t i_task, uint32_t i_thread) {
     (void)i_thread;
     const moe_job *job = arg;
     lk_cpu_moe *moe = &job->b->moe;
-    multiply_expert(job, job->node->p.moe.down, moe->active[i_task / job->n_tiles],
-                    i_task % job->n_tiles, moe->hidden, moe->gate, job->n_ff, moe->down);
+    multiply_expert(job, job->node->p.moe.down, job->node->p.moe.strips[2],
+                    moe->active[i_task / job->n_tiles], i_task % job->n_tiles, moe->hidden,
+                    moe->gate, job->n_ff, moe->down);
 }
 
 /* Adds the bias of assignment i's expert to its row y, if there are biases. */
