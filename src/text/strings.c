@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/prefetch.h"
 
 /* A fast hash for tables inside one process. No defence against chosen collisions: probes are
  * bounded instead. */
@@ -95,4 +96,10 @@ uint32_t lk_strings_find(const lk_strings *s, const void *bytes, size_t n_bytes)
     }
     const lk_strings_slot *slot = find_slot(s, bytes, n_bytes, lk_strings_hash(bytes, n_bytes));
     return slot != NULL && slot->id_plus_1 != 0 ? slot->id_plus_1 - 1 : LK_NO_STRING;
+}
+
+void lk_strings_hint(const lk_strings *s, const void *bytes, size_t n_bytes) {
+    if (s->n_slots != 0) {
+        lk_prefetch(&s->slots[lk_strings_hash(bytes, n_bytes) & (s->n_slots - 1)]);
+    }
 }

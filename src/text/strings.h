@@ -38,6 +38,9 @@ bool lk_strings_push(lk_strings *s, const void *bytes, size_t n_bytes, bool inde
 /* The first string that equals these bytes, or LK_NO_STRING. */
 uint32_t lk_strings_find(const lk_strings *s, const void *bytes, size_t n_bytes);
 
+/* A hint that these bytes will be pushed or looked up soon: the table is larger than the caches. */
+void lk_strings_hint(const lk_strings *s, const void *bytes, size_t n_bytes);
+
 /* Where a look-up begins; a function of its own so that a test can make strings collide. */
 uint32_t lk_strings_hash(const uint8_t *bytes, size_t n_bytes);
 

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/prefetch.h"
 #include "text/byte_chars.h"
 
 #define AT_TOKENS LK_AT_SUBJECT("tokenizer.ggml.tokens")
@@ -219,8 +220,8 @@ static lk_status add_merge(lk_vocab *v, const lk_merge_slot *merge, lk_error *er
 }
 
 /* A merge is "left right": the texts of two tokens, neither of which holds a space. */
-static lk_status copy_merge(lk_vocab *v, const lk_vocab_source *source, uint32_t rank,
-                            lk_error *err) {
+static lk_status read_merge(lk_vocab *v, const lk_vocab_source *source, uint32_t rank,
+                            lk_merge_slot *out, lk_error *err) {
     const char *text = NULL;
     uint64_t n64 = 0;
     const lk_status status = source->merge(source->merge_ctx, rank, &text, &n64, err);
@@ -245,7 +246,64 @@ static lk_status copy_merge(lk_vocab *v, const lk_vocab_source *source, uint32_t
                        "merge %lu (\"%.*s\") names a token that is not in the vocabulary",
                        (unsigned long)rank, (int)(n > 64 ? 64 : n), text);
     }
-    return add_merge(v, &merge, err);
+    *out = merge;
+    return LK_OK;
+}
+
+/* How many entries ahead of the one in hand the tables are asked for. */
+enum { HINT_AHEAD = 12 };
+
+static void hint_token(const lk_vocab *v, const lk_vocab_source *source, uint64_t id) {
+    const char *text = NULL;
+    uint64_t n = 0;
+    if (id < source->n_tokens && source->token(source->token_ctx, id, &text, &n, NULL) == LK_OK &&
+        n <= LK_MAX_TOKEN_BYTES) {
+        lk_strings_hint(&v->texts, text, (size_t)n);
+    }
+}
+
+static void hint_merge(const lk_vocab *v, const lk_vocab_source *source, uint64_t rank) {
+    const char *text = NULL;
+    uint64_t n = 0;
+    if (rank >= source->n_merges ||
+        source->merge(source->merge_ctx, rank, &text, &n, NULL) != LK_OK || n < 3 ||
+        n > 2 * LK_MAX_TOKEN_BYTES) {
+        return;
+    }
+    const char *space = memchr(text + 1, ' ', (size_t)n - 1);
+    if (space == NULL) {
+        return;
+    }
+    char joined[2 * LK_MAX_TOKEN_BYTES];
+    const size_t n_left = (size_t)(space - text);
+    const size_t n_right = (size_t)n - n_left - 1;
+    memcpy(joined, text, n_left);
+    memcpy(joined + n_left, space + 1, n_right);
+    lk_strings_hint(&v->texts, text, n_left);
+    lk_strings_hint(&v->texts, space + 1, n_right);
+    lk_strings_hint(&v->texts, joined, n_left + n_right);
+}
+
+/* Reads all merges and adds each HINT_AHEAD later, when its slot has been loaded. */
+static lk_status copy_merges(lk_vocab *v, const lk_vocab_source *source, lk_error *err) {
+    lk_merge_slot pending[HINT_AHEAD];
+    const uint32_t n = (uint32_t)source->n_merges;
+    lk_status status = LK_OK;
+    for (uint32_t i = 0; i < n + HINT_AHEAD && status == LK_OK; i++) {
+        lk_merge_slot *merge = &pending[i % HINT_AHEAD];
+        if (i >= HINT_AHEAD && i - HINT_AHEAD < n) {
+            status = add_merge(v, merge, err);
+        }
+        if (i < n && status == LK_OK) {
+            hint_merge(v, source, (uint64_t)i + HINT_AHEAD);
+            status = read_merge(v, source, i, merge, err);
+        }
+        if (i < n && status == LK_OK) {
+            const size_t hash = lk_merge_hash(merge->left, merge->right);
+            lk_prefetch(&v->merges[hash & (v->n_merge_slots - 1)]);
+        }
+    }
+    return status;
 }
 
 static lk_status build(lk_vocab *v, const lk_vocab_source *source, bool index_pieces,
@@ -256,12 +314,10 @@ static lk_status build(lk_vocab *v, const lk_vocab_source *source, bool index_pi
         status = allocate(v, source, index_pieces, texts_bytes, err);
     }
     for (uint32_t i = 0; i < v->n_tokens && status == LK_OK; i++) {
+        hint_token(v, source, (uint64_t)i + HINT_AHEAD);
         status = copy_token(v, source, i, err);
     }
-    for (uint32_t i = 0; i < source->n_merges && status == LK_OK; i++) {
-        status = copy_merge(v, source, i, err);
-    }
-    return status;
+    return status == LK_OK ? copy_merges(v, source, err) : status;
 }
 
 lk_status lk_vocab_init(lk_vocab *v, lk_vocab_kind kind, bool index_pieces,

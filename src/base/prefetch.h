@@ -1,0 +1,14 @@
+/* prefetch.h - tells the processor what will be read soon. */
+#ifndef LK_BASE_PREFETCH_H
+#define LK_BASE_PREFETCH_H
+
+/* A hint: begins to load the cache line at `address`, which need not be mapped. */
+static inline void lk_prefetch(const void *address) {
+#if defined(__GNUC__)
+    __builtin_prefetch(address);
+#else
+    (void)address;
+#endif
+}
+
+#endif
