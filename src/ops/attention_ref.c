@@ -130,6 +130,7 @@ static void attend_chunk(const lk_attn_args *args, const attn_query *query, size
     const uint8_t *const keys = args->k_blocks[i_chunk];
     const uint8_t *const values = args->v_blocks[i_chunk];
     float s[LK_CHUNK];
+    c->m = 0.0f;
     for (size_t j = begin; j < end; j++) {
         s[j] = score(query, args->k_format, keys, j) * args->scale;
         if (!lk_is_finite_f32(s[j])) {

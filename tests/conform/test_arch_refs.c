@@ -28,7 +28,7 @@ static const reference references[] = {
     {"llama-untied", 3}, {"llama-bias", 3},   {"qwen2", 3},      {"qwen3", 3},
     {"qwen3moe", 3},     {"granite", 3},      {"smollm3", 3},    {"olmo2", 3},
     {"phi3", 3},         {"mistral3", 4},     {"gemma2", 3},     {"gemma3", 3},
-    {"gpt-oss", 4},
+    {"gpt-oss", 4},      {"qwen2moe", 3},
 };
 
 static uint32_t read_numbers(const char *line, const char *word, uint32_t max, int32_t *out) {
@@ -202,11 +202,12 @@ static bool no_factors(lk_graph *graph) {
     return recompute_rope(graph, &params);
 }
 
-static bool not_normalised(lk_graph *graph) {
+/* The weights of the chosen experts are divided by their sum, or not, against what is right. */
+static bool other_weights(lk_graph *graph) {
     bool found = false;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].kind == LK_NODE_MOE) {
-            graph->nodes[i].p.moe.normalise = false;
+            graph->nodes[i].p.moe.normalise = !graph->nodes[i].p.moe.normalise;
             found = true;
         }
     }
@@ -281,6 +282,10 @@ static bool no_final_cap(lk_graph *graph) {
 
 static bool no_temperature(lk_graph *graph) {
     return bypass_all(graph, LK_NODE_TEMPERATURE, true);
+}
+
+static bool no_row_gate(lk_graph *graph) {
+    return bypass_all(graph, LK_NODE_ROW_GATE, true);
 }
 
 static bool no_head_norms(lk_graph *graph) {
@@ -437,7 +442,10 @@ static const mistake mistakes[] = {
     {"llama-rope-freqs", "rope_freqs ignored", no_factors, 1.2},
     {"qwen2", "other rotary pairing", other_pairing, 0.98},
     {"qwen2", "biases ignored", no_biases, 1.2},
-    {"qwen3moe", "expert weights not renormalised", not_normalised, 0.31},
+    {"qwen3moe", "expert weights not renormalised", other_weights, 0.31},
+    {"qwen2moe", "expert weights renormalised", other_weights, 0.587},
+    {"qwen2moe", "gate of the shared expert ignored", no_row_gate, 0.829},
+    {"qwen2moe", "biases ignored", no_biases, 1.36},
     {"granite", "rotary base doubled", double_base, 0.059},
     {"granite", "attention scale ignored", usual_score_scale, 0.43},
     {"granite", "residual scale ignored", no_residual_scale, 1.1},
