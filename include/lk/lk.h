@@ -4,6 +4,7 @@
 
 #include "lk/base.h"
 #include "lk/context.h"
+#include "lk/engine.h"
 #include "lk/gguf.h"
 #include "lk/machine.h"
 #include "lk/model.h"

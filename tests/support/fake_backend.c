@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/scheduler/scheduler.h"
 
 fake_control fake;
 
@@ -197,10 +198,15 @@ const lk_backend_ops fake_backend_ops = {
     .get_stats = fake_get_stats,
 };
 
+static const lk_graph fake_graph = {.n_vocab = FAKE_VOCAB};
+static const lk_context_source fake_source = {NULL, &fake_graph, &fake_backend_ops, 256};
+
 lk_status fake_context(const lk_context_params *params, lk_context **out, lk_error *err) {
-    static const lk_graph graph = {.n_vocab = FAKE_VOCAB};
-    const lk_context_source source = {NULL, &graph, &fake_backend_ops, 256};
-    return lk_context_build(&source, params, out, err);
+    return lk_context_build(&fake_source, params, out, err);
+}
+
+lk_status fake_engine(const lk_engine_params *params, lk_engine **out, lk_error *err) {
+    return lk_engine_build(&fake_source, params, out, err);
 }
 
 bool fake_is_consistent(const lk_context *c) {

@@ -6,6 +6,7 @@
 #define LK_FAKE_BACKEND_H
 
 #include "engine/context.h"
+#include "lk/engine.h"
 
 enum {
     FAKE_VOCAB = 24,
@@ -30,6 +31,9 @@ extern const lk_backend_ops fake_backend_ops;
 
 /* A context over the fake. Parameters as for lk_context_create. */
 lk_status fake_context(const lk_context_params *params, lk_context **out, lk_error *err);
+
+/* An engine over the fake. Parameters as for lk_engine_create. */
+lk_status fake_engine(const lk_engine_params *params, lk_engine **out, lk_error *err);
 
 /* The logits that follow n tokens, n >= 1: FAKE_VOCAB finite values. */
 void fake_logits(const int32_t *tokens, size_t n, float *logits);

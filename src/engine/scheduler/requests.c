@@ -1,0 +1,192 @@
+/* requests.c - the life of a request: checked and copied at submission, held by the caller and by
+ * the engine, freed by whoever lets go last. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "engine/scheduler/scheduler.h"
+
+static lk_status check_range(const char *name, int64_t value, int64_t min, int64_t max,
+                             lk_error *err) {
+    if (value < min || value > max) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(name), "%s is %lld, expected %lld .. %lld",
+                       name, (long long)value, (long long)min, (long long)max);
+    }
+    return LK_OK;
+}
+
+static lk_status check_prompt(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
+    const uint32_t n_vocab = engine->context->graph->n_vocab;
+    if (p->prompt == NULL || p->n_prompt == 0) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("prompt"), "the prompt has no token");
+    }
+    if (p->n_prompt > (size_t)engine->params.n_ctx) {
+        return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("prompt"),
+                       "the prompt has %zu tokens, a sequence has room for %lld", p->n_prompt,
+                       (long long)engine->params.n_ctx);
+    }
+    for (size_t i = 0; i < p->n_prompt; i++) {
+        if (p->prompt[i] < 0 || (uint32_t)p->prompt[i] >= n_vocab) {
+            return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("prompt"),
+                           "token %d at position %zu of the prompt, expected 0 .. %u", p->prompt[i],
+                           i, n_vocab - 1);
+        }
+    }
+    return LK_OK;
+}
+
+/* The sampler is made later, when there is a slot; here its settings are tried. */
+static lk_status check_sampler(const lk_engine *engine, const lk_request *r, lk_error *err) {
+    lk_sampler *sampler = NULL;
+    const int32_t n_vocab = (int32_t)engine->context->graph->n_vocab;
+    const lk_status status = lk_sampler_build(&r->sampler, n_vocab, &sampler, err);
+    lk_sampler_free(sampler);
+    return status;
+}
+
+static lk_status check_params(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
+    const uint32_t known =
+        LK_REQUEST_DIGESTS | LK_REQUEST_LOGPROBS | LK_REQUEST_PROMPT_LOGPROBS | LK_REQUEST_NO_CACHE;
+    if (p->struct_size != sizeof *p) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
+                       "lk_request_params.struct_size is %zu, this library knows %zu",
+                       p->struct_size, sizeof *p);
+    }
+    lk_status status = check_prompt(engine, p, err);
+    if (status == LK_OK) {
+        status = check_range("max_tokens", p->max_tokens, -1, INT64_MAX, err);
+    }
+    if (status == LK_OK) {
+        status = check_range("n_choices", p->n_choices, 1, LK_MAX_CHOICES, err);
+    }
+    if (status == LK_OK) {
+        status = check_range("n_top_logprobs", p->n_top_logprobs, 0, LK_MAX_TOP_LOGPROBS, err);
+    }
+    if (status == LK_OK && (p->flags & ~known) != 0) {
+        status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("flags"), "flags 0x%x have unknown bits",
+                         p->flags);
+    }
+    if (status == LK_OK && p->on_event == NULL) {
+        status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("on_event"), "on_event is NULL");
+    }
+    return status;
+}
+
+static size_t size_of(int32_t n_choices) {
+    return sizeof(lk_request) + (size_t)n_choices * sizeof(lk_choice);
+}
+
+static void request_free(lk_request *r) {
+    const lk_allocator *a = r->allocator;
+    for (int32_t i = 0; i < r->n_choices; i++) {
+        lk_sampler_free(r->choices[i].sampler);
+        lk_free_array(a, r->choices[i].generated, r->choices[i].capacity, sizeof(int32_t));
+    }
+    (void)pthread_cond_destroy(&r->done);
+    (void)pthread_mutex_destroy(&r->mutex);
+    lk_free_array(a, r->biases, (size_t)r->sampler.n_logit_bias, sizeof r->biases[0]);
+    lk_free_array(a, r->prompt, r->n_prompt, sizeof r->prompt[0]);
+    lk_free(a, r, size_of(r->n_choices));
+}
+
+/* The condition waits by the clock that only goes forward. */
+static bool init_sync(lk_request *r) {
+    pthread_condattr_t attributes;
+    if (pthread_mutex_init(&r->mutex, NULL) != 0) {
+        return false;
+    }
+    bool ok = pthread_condattr_init(&attributes) == 0;
+    if (ok) {
+        ok = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+             pthread_cond_init(&r->done, &attributes) == 0;
+        (void)pthread_condattr_destroy(&attributes);
+    }
+    if (!ok) {
+        (void)pthread_mutex_destroy(&r->mutex);
+    }
+    return ok;
+}
+
+static lk_status copy_arrays(lk_request *r, const lk_request_params *p, lk_error *err) {
+    const size_t n_biases = (size_t)r->sampler.n_logit_bias;
+    r->prompt = lk_alloc_array(r->allocator, p->n_prompt, sizeof r->prompt[0]);
+    if (r->prompt != NULL) {
+        memcpy(r->prompt, p->prompt, p->n_prompt * sizeof r->prompt[0]);
+    }
+    if (n_biases > 0) {
+        r->biases = lk_alloc_array(r->allocator, n_biases, sizeof r->biases[0]);
+        if (r->biases != NULL) {
+            memcpy(r->biases, r->sampler.logit_bias, n_biases * sizeof r->biases[0]);
+        }
+        r->sampler.logit_bias = r->biases;
+    }
+    return r->prompt != NULL && (n_biases == 0 || r->biases != NULL)
+               ? LK_OK
+               : lk_fail_nomem(err, "a request", p->n_prompt * sizeof r->prompt[0]);
+}
+
+static void fill(lk_request *r, lk_engine *engine, const lk_request_params *p) {
+    const lk_sampler_params defaults = LK_SAMPLER_PARAMS_INIT;
+    r->engine = engine;
+    r->n_prompt = p->n_prompt;
+    r->sampler = p->sampler != NULL ? *p->sampler : defaults;
+    r->sampler.allocator = r->allocator;
+    r->max_tokens = p->max_tokens;
+    r->n_top = p->n_top_logprobs;
+    r->flags = p->flags;
+    r->deadline_ns = p->timeout_ms > 0 ? lk_now_ns() + (int64_t)p->timeout_ms * 1000000 : 0;
+    r->on_event = p->on_event;
+    r->ctx = p->ctx;
+    r->n_choices = p->n_choices;
+    r->n_open = p->n_choices;
+    atomic_init(&r->n_holders, 2); /* the caller and the engine */
+    atomic_init(&r->wants_cancel, 0);
+    for (int32_t i = 0; i < r->n_choices; i++) {
+        r->choices[i] = (lk_choice){.request = r, .index = i, .slot = -1, .n_cached = -1};
+    }
+}
+
+lk_status lk_request_create(lk_engine *engine, const lk_request_params *params, lk_request **out,
+                            lk_error *err) {
+    *out = NULL;
+    lk_status status = check_params(engine, params, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    lk_request *r = lk_alloc_zero(engine->allocator, size_of(params->n_choices));
+    if (r == NULL) {
+        return lk_fail_nomem(err, "a request", size_of(params->n_choices));
+    }
+    r->allocator = engine->allocator;
+    if (!init_sync(r)) {
+        lk_free(engine->allocator, r, size_of(params->n_choices));
+        return lk_fail_nomem(err, "a request's lock", sizeof(pthread_mutex_t));
+    }
+    fill(r, engine, params);
+    status = check_sampler(engine, r, err);
+    if (status == LK_OK) {
+        status = copy_arrays(r, params, err);
+    } else {
+        r->sampler.n_logit_bias = 0; /* nothing was copied, nothing is freed */
+    }
+    if (status != LK_OK) {
+        request_free(r);
+        return status;
+    }
+    *out = r;
+    return LK_OK;
+}
+
+void lk_request_drop(lk_request *request) {
+    if (atomic_fetch_sub(&request->n_holders, 1) == 1) {
+        request_free(request);
+    }
+}
+
+void lk_request_finish(lk_request *request) {
+    (void)pthread_mutex_lock(&request->mutex);
+    request->is_done = true;
+    (void)pthread_cond_broadcast(&request->done);
+    (void)pthread_mutex_unlock(&request->mutex);
+    lk_request_drop(request);
+}
