@@ -7,6 +7,7 @@ lk_backend_params lk_driver_params(void) {
                                .max_rows = 512,
                                .max_out = 512,
                                .n_pages = LK_DRIVER_MAX_PAGES,
+                               .n_window_pages = LK_DRIVER_MAX_PAGES,
                                .k_format = LK_KV_FORMAT_F32,
                                .v_format = LK_KV_FORMAT_F32};
 }
@@ -35,6 +36,7 @@ lk_driver_seq lk_driver_seq_make(const int32_t *tokens, uint32_t n_tokens, float
                          .bad_op = LK_NODE_COUNT};
     for (uint32_t c = 0; c < LK_DRIVER_MAX_PAGES; c++) {
         seq.pages[c] = (first_page + c * stride) % LK_DRIVER_MAX_PAGES;
+        seq.window_pages[c] = LK_DRIVER_MAX_PAGES + seq.pages[c];
     }
     return seq;
 }
@@ -80,8 +82,10 @@ void lk_driver_step(lk_driver *d, lk_driver_seq *const *seqs, const uint32_t *n_
     }
     for (uint32_t i = 0; i < n_seqs; i++) {
         if (n_rows[i] != 0) {
-            runs[step.n_runs] =
-                (lk_step_run){.first = step.n_rows, .n = n_rows[i], .pages = seqs[i]->pages};
+            runs[step.n_runs] = (lk_step_run){.first = step.n_rows,
+                                              .n = n_rows[i],
+                                              .pages = seqs[i]->pages,
+                                              .window_pages = seqs[i]->window_pages};
             seq_of[step.n_runs] = seqs[i];
             fill_rows(seqs[i], n_rows[i], step.n_runs++, &step);
         }

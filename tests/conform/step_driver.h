@@ -30,9 +30,10 @@ typedef struct lk_driver_seq {
     uint32_t n_tokens;
     uint32_t n_done;
     uint32_t pages[LK_DRIVER_MAX_PAGES]; /* set before the first step */
-    float *logits;                       /* [n_tokens, n_vocab], NULL: not wanted */
-    int32_t bad_layer;                   /* of the first bad row */
-    lk_node_kind bad_op;                 /* LK_NODE_COUNT: no bad row so far */
+    uint32_t window_pages[LK_DRIVER_MAX_PAGES];
+    float *logits;       /* [n_tokens, n_vocab], NULL: not wanted */
+    int32_t bad_layer;   /* of the first bad row */
+    lk_node_kind bad_op; /* LK_NODE_COUNT: no bad row so far */
     uint32_t n_bad;
 } lk_driver_seq;
 

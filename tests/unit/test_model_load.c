@@ -161,6 +161,14 @@ typedef struct damage {
 #define QWEN2 "archs/qwen2.gguf"
 #define MOE "archs/qwen3moe.gguf"
 #define YARN "archs/llama-yarn.gguf"
+#define GEMMA2 "archs/gemma2.gguf"
+#define GEMMA3 "archs/gemma3.gguf"
+#define GPT_OSS "archs/gpt-oss.gguf"
+#define GRANITE "archs/granite.gguf"
+#define MISTRAL3 "archs/mistral3.gguf"
+#define PHI3 "archs/phi3.gguf"
+#define QWEN2MOE "archs/qwen2moe.gguf"
+#define SMOLLM3 "archs/smollm3.gguf"
 
 static const damage damages[] = {
     {LLAMA, {NOTHING, "", 0, ""}, LK_OK, {"", "", ""}},
@@ -314,6 +322,78 @@ static const damage damages[] = {
      {SET_INT, "qwen3moe.expert_gating_func", 2, ""},
      LK_E_UNSUPPORTED,
      {"expert_gating_func is 2", "", ""}},
+    /* what single families have */
+    {GEMMA2,
+     {DROP_TENSOR, "blk.0.post_ffw_norm.weight", 0, ""},
+     LK_E_FORMAT,
+     {"blk.0.post_ffw_norm.weight", "missing", ""}},
+    {GEMMA2,
+     {SET_FLOAT, "gemma2.attn_logit_softcapping", -1, ""},
+     LK_E_FORMAT,
+     {"soft cap of the scores is -1", "", ""}},
+    {GEMMA2,
+     {SET_FLOAT, "gemma2.final_logit_softcapping", 1e31, ""},
+     LK_E_FORMAT,
+     {"softcap by 1e+31", "less than 1e30", ""}},
+    {GEMMA3,
+     {SET_MIXED_ARRAY, "gemma3.attention.sliding_window_pattern", 1, ""},
+     LK_E_UNSUPPORTED,
+     {"sliding_window_pattern is 1 for the first layer and 2 for layer 1", "", ""}},
+    {GEMMA3,
+     {STORE_F16, "blk.1.attn_q_norm.weight", 0, ""},
+     LK_E_UNSUPPORTED,
+     {"blk.1.attn_q_norm.weight", "format F16", "expected F32"}},
+    {GEMMA3,
+     {SET_FLOAT, "gemma3.rope.freq_base_swa", 0, ""},
+     LK_E_FORMAT,
+     {"rotary base is 0", "", ""}},
+    {GPT_OSS,
+     {DROP_ROW, "blk.1.attn_sinks.weight", 0, ""},
+     LK_E_FORMAT,
+     {"tensor blk.1.attn_sinks.weight", "shape [3]", "expected [4]"}},
+    {GPT_OSS,
+     {DROP_TENSOR, "blk.1.ffn_up_exps.bias", 0, ""},
+     LK_E_FORMAT,
+     {"blk.1.ffn_up_exps.bias", "missing", ""}},
+    {GPT_OSS,
+     {STORE_F16, "blk.0.ffn_down_exps.bias", 0, ""},
+     LK_E_UNSUPPORTED,
+     {"blk.0.ffn_down_exps.bias", "format F16", "expected F32"}},
+    {GRANITE,
+     {SET_FLOAT, "granite.logit_scale", 0, ""},
+     LK_E_FORMAT,
+     {"scale by inf", "less than 1e30", ""}},
+    {MISTRAL3,
+     {SET_FLOAT, "mistral3.attention.temperature_scale", 1e9, ""},
+     LK_E_FORMAT,
+     {"temperature of scale 1e+09", "", ""}},
+    {MISTRAL3,
+     {SET_FLOAT, "mistral3.rope.scaling.yarn_log_multiplier", -1e30, ""},
+     LK_E_FORMAT,
+     {"rotary magnitude factor", "", ""}},
+    {PHI3,
+     {DROP_ROW, "blk.0.attn_qkv.weight", 0, ""},
+     LK_E_FORMAT,
+     {"tensor blk.0.attn_qkv.weight", "shape [64, 127]", "expected [64, 128]"}},
+    {PHI3, {SET_TEXT, "phi3.rope.scaling.type", 0, "longrope"}, LK_OK, {"", "", ""}},
+    {PHI3, {SET_FLOAT, "phi3.rope.scaling.attn_factor", 1.19, ""}, LK_OK, {"", "", ""}},
+    {PHI3,
+     {SET_FLOAT, "phi3.rope.scaling.attn_factor", 0, ""},
+     LK_E_FORMAT,
+     {"rotary magnitude factor is 0", "", ""}},
+    {PHI3, {SET_INT, "phi3.attention.sliding_window", 64, ""}, LK_OK, {"", "", ""}},
+    {QWEN2MOE,
+     {SET_INT, "qwen2moe.expert_shared_feed_forward_length", 0, ""},
+     LK_E_FORMAT,
+     {"expert_shared_feed_forward_length is 0", "", ""}},
+    {QWEN2MOE,
+     {DROP_ROW, "blk.0.ffn_up_shexp.weight", 0, ""},
+     LK_E_FORMAT,
+     {"tensor blk.0.ffn_up_shexp.weight", "shape [64, 47]", "expected [64, 48]"}},
+    {SMOLLM3,
+     {SET_INT, "smollm3.attention.sliding_window", 4096, ""},
+     LK_E_UNSUPPORTED,
+     {"attention.sliding_window is 4096", "", ""}},
 };
 
 LK_TEST(damaged_models) {
