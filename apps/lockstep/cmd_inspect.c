@@ -16,7 +16,8 @@ static const char help[] =
     "usage: lockstep inspect FILE [--json] [--all] [--no-digest] [-t N]\n"
     "\n"
     "Prints what a GGUF file holds: metadata, tensors with format, shape and size, totals per\n"
-    "format, and the model digest. The model is not loaded, so any architecture will do.\n"
+    "format, and the model digest; and whether it can be run here, or what is missing. The\n"
+    "model is not loaded, so any architecture will do.\n"
     "Of a split model, give the first file (name-00001-of-0000N.gguf).\n"
     "\n"
     "  --json           one JSON object instead of text\n"
@@ -79,6 +80,16 @@ static void find_arch(inspect_report *r) {
     memcpy(r->arch, v.str, n);
     r->arch[n] = '\0';
     r->arch_supported = n == v.n && strlen(r->arch) == n && lk_arch_is_supported(r->arch);
+}
+
+static void add_problem(void *ctx, const lk_model_problem *problem) {
+    inspect_report *r = ctx;
+    if (r->n_problems < INSPECT_MAX_PROBLEMS) {
+        inspect_problem *p = &r->problems[r->n_problems];
+        (void)snprintf(p->kind, sizeof p->kind, "%s", problem->kind);
+        (void)snprintf(p->message, sizeof p->message, "%s", problem->message);
+    }
+    r->n_problems++;
 }
 
 static uint64_t load_le(const uint8_t *p, size_t n) {
@@ -175,6 +186,9 @@ int lk_command_inspect(int argc, char **argv) {
     if (status == LK_OK) {
         find_arch(&report);
         status = count_formats(&report, &err);
+    }
+    if (status == LK_OK) {
+        status = lk_model_check(gguf, add_problem, &report, &err);
     }
     if (status == LK_OK && !no_digest) {
         status = compute_digest(&report, gguf, n_threads, &err);

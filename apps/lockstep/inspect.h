@@ -7,7 +7,13 @@
 
 #include "lk/gguf.h"
 
-enum { INSPECT_MAX_FORMATS = 64 };
+enum { INSPECT_MAX_FORMATS = 64, INSPECT_MAX_PROBLEMS = 16 };
+
+/* A thing that keeps the file from being run. */
+typedef struct inspect_problem {
+    char kind[16];
+    char message[320];
+} inspect_problem;
 
 /* Tensors of one format. */
 typedef struct inspect_format {
@@ -23,6 +29,8 @@ typedef struct inspect_report {
     char arch[64];       /* "" when the file names none; a longer name is cut */
     bool arch_supported; /* this build can load it */
     bool all;            /* arrays and strings in full */
+    inspect_problem problems[INSPECT_MAX_PROBLEMS];
+    uint32_t n_problems; /* 0: the file can be run; may exceed INSPECT_MAX_PROBLEMS */
     char digest[65];     /* hexadecimal, "" when it was not asked for */
     inspect_format formats[INSPECT_MAX_FORMATS]; /* most bytes first */
     uint32_t n_formats;

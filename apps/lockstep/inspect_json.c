@@ -174,6 +174,22 @@ static json_t *formats_of(const inspect_report *r) {
     return object;
 }
 
+static json_t *problems_of(const inspect_report *r) {
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < r->n_problems && i < INSPECT_MAX_PROBLEMS && array != NULL; i++) {
+        const inspect_problem *p = &r->problems[i];
+        json_t *entry = json_object();
+        const bool ok = set(entry, "kind", json_string(p->kind)) &&
+                        set(entry, "message", string_of(p->message, strlen(p->message)));
+        if (!ok || json_array_append(array, entry) != 0) {
+            json_decref(array);
+            array = NULL;
+        }
+        json_decref(entry);
+    }
+    return array;
+}
+
 bool inspect_print_json(const inspect_report *r) {
     json_t *root = json_object();
     const size_t arch_bytes = strlen(r->arch);
@@ -184,6 +200,8 @@ bool inspect_print_json(const inspect_report *r) {
     ok = ok &&
          set(root, "architecture", arch_bytes != 0 ? string_of(r->arch, arch_bytes) : json_null());
     ok = ok && set(root, "architecture_supported", json_boolean(r->arch_supported));
+    ok = ok && set(root, "can_be_run", json_boolean(r->n_problems == 0));
+    ok = ok && set(root, "problems", problems_of(r));
     ok = ok && set(root, "digest", r->digest[0] != '\0' ? json_string(r->digest) : json_null());
     ok = ok && set(root, "parameters", unsigned_of(r->n_params));
     ok = ok && set(root, "tensor_bytes", unsigned_of(r->n_bytes));

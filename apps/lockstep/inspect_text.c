@@ -200,6 +200,17 @@ static void print_name(const inspect_report *r) {
     }
 }
 
+static void print_verdict(const inspect_report *r) {
+    (void)puts(r->n_problems == 0 ? "can be run    yes" : "can be run    no");
+    for (uint32_t i = 0; i < r->n_problems && i < INSPECT_MAX_PROBLEMS; i++) {
+        const inspect_problem *p = &r->problems[i];
+        (void)printf("  %-12s  %s\n", p->kind, p->message); /* messages are printable */
+    }
+    if (r->n_problems > INSPECT_MAX_PROBLEMS) {
+        (void)printf("  and %" PRIu32 " more\n", r->n_problems - INSPECT_MAX_PROBLEMS);
+    }
+}
+
 void inspect_print_text(const inspect_report *r) {
     const uint32_t n_files = lk_gguf_n_files(r->gguf);
     (void)fputs("file          ", stdout);
@@ -209,6 +220,7 @@ void inspect_print_text(const inspect_report *r) {
     print_bytes(lk_gguf_file_bytes(r->gguf));
     (void)printf(" (%" PRIu64 " bytes)\n", lk_gguf_file_bytes(r->gguf));
     print_name(r);
+    print_verdict(r);
     (void)fputs("parameters    ", stdout);
     print_count(r->n_params);
     (void)printf(" (%" PRIu64 ")\n", r->n_params);

@@ -47,6 +47,21 @@ LK_API void lk_model_close(lk_model *model); /* accepts NULL */
 /* Whether this build can load models of an architecture, named as in "general.architecture". */
 LK_API int lk_arch_is_supported(const char *arch);
 
+/* What keeps a file from being run. Texts live until the callback returns. */
+typedef struct lk_model_problem {
+    size_t struct_size;
+    lk_status status;    /* what lk_model_open would return for it */
+    const char *kind;    /* "architecture", "format", "model" (a key or tensor) or "tokenizer" */
+    const char *subject; /* the key or tensor */
+    const char *message; /* what was found, where, what was expected */
+} lk_model_problem;
+typedef void lk_model_problem_fn(void *ctx, const lk_model_problem *problem);
+/* Whether lk_model_open would take this file: calls fn for each thing that is missing or unknown,
+ * not at all for a file that can be run. Reads metadata and the directory, no weights. Of keys and
+ * tensors only the first one is reported, and only where architecture and formats are known. LK_OK
+ * when the check was made, whatever it found; LK_E_NOMEM. The file is left as it is. */
+LK_API lk_status lk_model_check(lk_gguf *gguf, lk_model_problem_fn *fn, void *ctx, lk_error *err);
+
 typedef struct lk_model_info {
     size_t struct_size;
     char arch[32];

@@ -25,6 +25,7 @@ run() {
 
 run 0 "$model"
 has "architecture  qwen3"
+has "can be run    yes"
 ! grep -q 'not supported' out || fail "$last: something is not supported"
 has "digest        $digest"
 has "qwen3.embedding_length"
@@ -46,6 +47,8 @@ run 0 "$model" --json -t 2
 has "\"digest\": \"$digest"
 has '"architecture": "qwen3"'
 has '"architecture_supported": true'
+has '"can_be_run": true'
+has '"problems": []'
 has '"parameters": 4197120'
 has '"complete": false'
 run 0 --json --all --no-digest "$model"
@@ -70,6 +73,9 @@ has '"digest": null'
 run 0 hostile.gguf
 has 'a\u{1b}[2J\u{9b}\u{202e}\xff\u{0}\nz\\\"\u{7f}'
 has 'architecture  nobody  (not supported)'
+has 'can be run    no'
+has '  architecture  architecture "nobody" is not supported'
+has '  format        format IQ2_XXS (16), first met in tensor t, is not supported'
 has 'IQ2_XXS  256                66 B  (not supported)'
 ! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037\177\233]')" out ||
     fail "$last printed a control character"
@@ -77,6 +83,22 @@ run 0 hostile.gguf --json
 has '"hex": "611b5b324ac29be280aeff000a7a5c227f"'
 has '"supported": false'
 has '"architecture_supported": false'
+has '"can_be_run": false'
+has '"kind": "format"'
+
+# What is missing is named without reading weights: a tensor, a key, the tokenizer. Same-length
+# replacements in copies of the model.
+broken() {
+    LC_ALL=C sed "s/$1/$2/" "$model" >broken.gguf
+    run 0 broken.gguf --no-digest
+    has 'can be run    no'
+    has "$3"
+}
+broken 'blk\.0\.attn_q\.weight' 'blk.0.attn_q.weighs' \
+    '  model         tensor blk.0.attn_q.weight is missing'
+broken 'qwen3\.block_count' 'qwen3.block_kount' '  model         key qwen3.block_count is missing'
+broken 'tokenizer\.ggml\.pre\(.\{12\}\)qwen2' 'tokenizer.ggml.pre\1qwenX' '  tokenizer     '
+rm -f broken.gguf
 
 run 1 no_such_file.gguf
 grep -q 'no_such_file.gguf' err || fail "the error does not name the file: $(cat err)"
