@@ -30,8 +30,8 @@ LK_TEST(blocks_have_the_deviation_asked_for) {
             sum += (double)values[k];
             square += (double)values[k] * (double)values[k];
         }
-        const double mean = sum / N_ELEMS;
-        const double rms = sqrt(square / N_ELEMS);
+        const double mean = sum / (double)N_ELEMS;
+        const double rms = sqrt(square / (double)N_ELEMS);
         /* MXFP4 has powers of two as scales only; integers -8 .. 7 have a mean of -1/2. */
         const double slack = format->type == LK_FORMAT_MXFP4 ? 2.0 : 1.06;
         if (rms > 0.02 * slack || rms < 0.02 / slack || fabs(mean) > 0.12 * rms) {
