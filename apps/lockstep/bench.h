@@ -38,6 +38,7 @@ typedef struct bench_options {
     int64_t n_repetitions;
     bool no_warmup;
     bool no_machine;
+    bool no_repack;
 } bench_options;
 
 /* What the limits need to know of a model. */
@@ -57,6 +58,7 @@ typedef struct bench_model {
     uint64_t tensor_bytes;
     bench_weights weights;
     double load_seconds;
+    uint64_t load_peak_bytes; /* of the process while it loaded; 0: not known */
 } bench_model;
 
 typedef struct bench_test {

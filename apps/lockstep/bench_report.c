@@ -133,8 +133,9 @@ static void print_table(const bench_report *report, bool bars) {
                                          "---", "---:", "---:", "---:", "---"};
     print_machines(report, "");
     for (size_t i = 0; i < report->n_models; i++) {
-        (void)printf("%s: opened in %.3f s\n", report->models[i].path,
-                     report->models[i].load_seconds);
+        const bench_model *m = &report->models[i];
+        (void)printf("%s: opened in %.3f s, at most %.0f MiB\n", m->path, m->load_seconds,
+                     (double)m->load_peak_bytes / mib);
     }
     (void)printf("\n");
     print_row(bars, head);
@@ -267,11 +268,11 @@ static bool print_json(const bench_report *report) {
     }
     for (size_t i = 0; i < report->n_models; i++) {
         const bench_model *m = &report->models[i];
-        (void)json_array_append_new(models, json_pack("{s:s, s:s, s:I, s:I, s:f}", "path", m->path,
-                                                      "description", m->description, "tensor_bytes",
-                                                      (json_int_t)m->tensor_bytes, "parameters",
-                                                      (json_int_t)m->info.n_params, "load_seconds",
-                                                      m->load_seconds));
+        (void)json_array_append_new(
+            models, json_pack("{s:s, s:s, s:I, s:I, s:f, s:I}", "path", m->path, "description",
+                              m->description, "tensor_bytes", (json_int_t)m->tensor_bytes,
+                              "parameters", (json_int_t)m->info.n_params, "load_seconds",
+                              m->load_seconds, "load_peak_bytes", (json_int_t)m->load_peak_bytes));
     }
     for (size_t i = 0; i < report->n_results; i++) {
         (void)json_array_append_new(results, json_of_result(&report->results[i]));

@@ -411,8 +411,12 @@ static bool open_and_run(bench *b, const char *path) {
     lk_error err;
     b->model = &b->report->models[b->report->n_models];
     *b->model = (bench_model){.path = path, .info = LK_MODEL_INFO_INIT};
+    lk_model_params params = LK_MODEL_PARAMS_INIT;
+    params.flags = b->options->no_repack ? LK_MODEL_NO_REPACK : 0;
+    params.n_threads = (uint32_t)b->options->threads.items[0];
+    reset_peak();
     const double start = lk_console_seconds();
-    if (lk_model_open(path, NULL, &b->open, &err) != LK_OK ||
+    if (lk_model_open(path, &params, &b->open, &err) != LK_OK ||
         lk_model_get_info(b->open, &b->model->info, &err) != LK_OK) {
         lk_progress_bar_clear(&b->bar);
         (void)lk_console_failed("bench", &err);
@@ -421,6 +425,7 @@ static bool open_and_run(bench *b, const char *path) {
         return false;
     }
     b->model->load_seconds = lk_console_seconds() - start;
+    b->model->load_peak_bytes = status_bytes("VmHWM:");
     bench_describe(b->model, b->open);
     b->report->n_models++;
     const bool ok = run_model(b);

@@ -26,6 +26,7 @@ static const char help[] =
     "      --isa LIST          all (default), avx512, avx2, scalar\n"
     "      --rows N            rows that are computed at once (512)\n"
     "  -r, --repetitions N     of each test (5)\n"
+    "      --no-repack         compute from the mapped file\n"
     "      --no-warmup         no run before the first repetition\n"
     "      --no-machine        do not measure the machine\n"
     "  -o, --output FORMAT     table (default), md, csv or json\n"
@@ -148,6 +149,7 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
         {"--isa", NULL, LK_OPTION_TEXT, &isas, 0, 0, NULL},
         {"--rows", NULL, LK_OPTION_INT, &o->max_rows, 1, LK_MAX_ROWS, NULL},
         {"--repetitions", "-r", LK_OPTION_INT, &o->n_repetitions, 1, BENCH_MAX_REPETITIONS, NULL},
+        {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
         {"--no-warmup", NULL, LK_OPTION_FLAG, &o->no_warmup, 0, 0, NULL},
         {"--no-machine", NULL, LK_OPTION_FLAG, &o->no_machine, 0, 0, NULL},
         {"--output", "-o", LK_OPTION_TEXT, &output, 0, 0, NULL},

@@ -19,7 +19,12 @@ typedef struct matrix {
     size_t n_experts;
     size_t n_bytes;
     uint8_t *out;
+    size_t first; /* strip of the slice in hand */
 } matrix;
+
+/* Strips that are made before the pages of their rows are given back: so much of a matrix is in
+ * memory twice, and progress is reported so often. */
+enum { SLICE_BYTES = 16 << 20 };
 
 typedef struct matrix_list {
     matrix *items; /* NULL: count only */
@@ -63,33 +68,66 @@ static void make_strip(void *arg, uint32_t i_task, uint32_t i_thread) {
     (void)i_thread;
     const matrix *m = arg;
     const lk_weight *w = m->w;
-    const size_t i_expert = i_task / m->n_strips;
-    const size_t first = i_task % m->n_strips * LK_STRIP_ROWS;
+    const size_t i_strip = m->first + i_task;
+    const size_t i_expert = i_strip / m->n_strips;
+    const size_t first = i_strip % m->n_strips * LK_STRIP_ROWS;
     const size_t left = (size_t)w->ne[1] - first;
     lk_strip_make(w->format, w->data + (i_expert * (size_t)w->ne[1] + first) * w->row_bytes,
                   w->row_bytes, left < LK_STRIP_ROWS ? left : LK_STRIP_ROWS, (size_t)w->ne[0],
-                  m->out + i_task * m->strip_bytes);
+                  m->out + i_strip * m->strip_bytes);
 }
 
-static lk_status repack_all(const matrix_list *list, const lk_gguf *gguf, lk_pool *pool,
-                            lk_progress_fn progress, void *progress_ctx, lk_repacked *out,
-                            lk_error *err) {
-    size_t done = 0;
-    for (size_t i = 0; i < list->n; i++) {
-        matrix *m = &list->items[i];
-        if (progress != NULL && progress(progress_ctx, "repack", done, list->n_bytes) == 0) {
-            return lk_fail(err, LK_E_CANCELLED, LK_NOWHERE, "loading was cancelled");
-        }
-        m->out = out->memory + done;
-        lk_pool_run(pool, make_strip, m, (uint32_t)(m->n_strips * m->n_experts));
-        *m->slot = m->out;
-        done += m->n_bytes;
-        lk_gguf_forget(gguf, m->w->data, (size_t)(m->w->ne[1] * m->w->ne[2]) * m->w->row_bytes);
-    }
-    if (progress != NULL && progress(progress_ctx, "repack", done, list->n_bytes) == 0) {
+typedef struct repack {
+    const lk_gguf *gguf;
+    lk_pool *pool;
+    lk_progress_fn progress;
+    void *progress_ctx;
+    size_t done;
+    size_t n_bytes;
+} repack;
+
+static lk_status report(const repack *r, lk_error *err) {
+    if (r->progress != NULL && r->progress(r->progress_ctx, "repack", r->done, r->n_bytes) == 0) {
         return lk_fail(err, LK_E_CANCELLED, LK_NOWHERE, "loading was cancelled");
     }
     return LK_OK;
+}
+
+/* The first row of a strip; of the strip after the last one: the end of the rows. */
+static size_t row_of(const matrix *m, size_t i_strip) {
+    const size_t n_rows = (size_t)m->w->ne[1];
+    return i_strip / m->n_strips * n_rows + i_strip % m->n_strips * LK_STRIP_ROWS;
+}
+
+static lk_status repack_matrix(repack *r, matrix *m, lk_error *err) {
+    const size_t n_strips = m->n_strips * m->n_experts;
+    const size_t n_slice = SLICE_BYTES / m->strip_bytes + 1;
+    lk_status status = LK_OK;
+    for (m->first = 0; m->first < n_strips && status == LK_OK; m->first += n_slice) {
+        const size_t left = n_strips - m->first;
+        const size_t n = left < n_slice ? left : n_slice;
+        lk_pool_run(r->pool, make_strip, m, (uint32_t)n);
+        const size_t first_row = row_of(m, m->first);
+        lk_gguf_forget(r->gguf, m->w->data + first_row * m->w->row_bytes,
+                       (row_of(m, m->first + n) - first_row) * m->w->row_bytes);
+        r->done += n * m->strip_bytes;
+        status = report(r, err);
+    }
+    return status;
+}
+
+static lk_status repack_all(repack *r, const matrix_list *list, const lk_repacked *out,
+                            lk_error *err) {
+    lk_status status = report(r, err);
+    for (size_t i = 0; i < list->n && status == LK_OK; i++) {
+        matrix *m = &list->items[i];
+        m->out = out->memory + r->done;
+        status = repack_matrix(r, m, err);
+        if (status == LK_OK) {
+            *m->slot = m->out;
+        }
+    }
+    return status;
 }
 
 lk_status lk_repack(lk_graph *graph, const lk_gguf *gguf, const lk_allocator *a, uint32_t n_threads,
@@ -120,7 +158,12 @@ lk_status lk_repack(lk_graph *graph, const lk_gguf *gguf, const lk_allocator *a,
             out->memory != NULL ? LK_OK : lk_fail_nomem(err, "the repacked weights", list.n_bytes);
     }
     if (status == LK_OK) {
-        status = repack_all(&list, gguf, pool, progress, progress_ctx, out, err);
+        repack r = {.gguf = gguf,
+                    .pool = pool,
+                    .progress = progress,
+                    .progress_ctx = progress_ctx,
+                    .n_bytes = list.n_bytes};
+        status = repack_all(&r, &list, out, err);
     }
     lk_pool_destroy(pool);
     lk_free_array(a, items, n_matrices, sizeof *items);

@@ -47,7 +47,7 @@ has out '^machine, 1 threads, all: reads [1-9][0-9.]* GB/s, int8 '
 has out ' pp16 .* +- .* % '
 run 0 -t 1
 has out '^machine, 1 threads'
-run 0 a.gguf -p 16 -n 4 -t 1 -r 2 --no-machine -o md
+run 0 a.gguf -p 16 -n 4 -t 1 -r 2 --no-machine --no-repack -o md
 has out '^| model  *|  *MiB '
 has out '^| qwen3 1.5M Q4_K - Medium '
 run 0 a.gguf -p 16 -n 4 -t 1 -r 2 --no-machine -o json
@@ -57,6 +57,16 @@ has out '"load_seconds": '
 run 0 a.gguf -p 16 -n 4 -d 8 -t 1 -r 2 --no-machine --peer-style
 has out '^| model  *|  *size |  *params | backend    | threads |  *test |  *t/s |$'
 has out '^| qwen3 1.5M Q4_K - Medium  *|  *0.94 MiB |  *1.51 M | CPU  *|  *1 |  *pp16 @ d8 |'
+
+# Repacked weights are no second copy: while a model loads, little more than its file is in memory.
+if [ -n "${LK_FULL:-}" ]; then
+    "$LK_TOOL" make-random qwen3-0.6b Q8_0 large.gguf --layers 1 >out 2>err || fail "$(cat err)"
+    run 0 large.gguf -p 8 -n 0 -t 2 -r 1 --no-machine -o json
+    awk '/"load_peak_bytes"/ { peak = $2 + 0 } /"tensor_bytes"/ { size = $2 + 0 }
+        END { exit !(peak > size && peak < 1.15 * size + 4e7) }' out ||
+        fail "$last: more memory than a copy needs: $(grep _bytes out)"
+    rm -f large.gguf
+fi
 
 run 1 none.gguf
 has err 'none.gguf'
