@@ -2,6 +2,7 @@
  * time. Keys before first_key and from n_keys on are never read. */
 #include <string.h>
 
+#include "ops/attention_fold.h"
 #include "ops/math.h"
 #include "ops/ops.h"
 #include "ops/twin.h"
@@ -117,16 +118,9 @@ static void add_value(float p, lk_kv_format format, const uint8_t *block, size_t
     }
 }
 
-/* The sums of one chunk, or of all chunks so far. */
-typedef struct partial {
-    float m; /* largest score */
-    float l; /* sum of exp(s - m) */
-    float o[LK_MAX_HEAD_DIM];
-} partial;
-
 /* Keys [begin, end) of chunk i_chunk. */
 static void attend_chunk(const lk_attn_args *args, const attn_query *query, size_t i_chunk,
-                         size_t begin, size_t end, partial *c, uint32_t *flag) {
+                         size_t begin, size_t end, lk_attn_fold *c, uint32_t *flag) {
     const uint8_t *const keys = args->k_blocks[i_chunk];
     const uint8_t *const values = args->v_blocks[i_chunk];
     float s[LK_CHUNK];
@@ -151,26 +145,13 @@ static void attend_chunk(const lk_attn_args *args, const attn_query *query, size
     c->l = lk_sum16_tree(p);
 }
 
-static void combine(partial *all, const partial *c, size_t head_dim) {
-    const float m = c->m > all->m ? c->m : all->m;
-    const float a = lk_expf(all->m - m);
-    const float b = lk_expf(c->m - m);
-    all->l = all->l * a + c->l * b;
-    for (size_t k = 0; k < head_dim; k++) {
-        all->o[k] = all->o[k] * a + c->o[k] * b;
-    }
-    all->m = m;
-}
-
-/* The head's sink joins the sum of probabilities. */
-static void add_sink(partial *all, float sink, size_t head_dim) {
-    const float m = sink > all->m ? sink : all->m;
-    const float a = lk_expf(all->m - m);
-    const float b = lk_expf(sink - m);
-    all->l = all->l * a + b;
-    for (size_t k = 0; k < head_dim; k++) {
-        all->o[k] = all->o[k] * a;
-    }
+/* Puts a part where the caller wants that of chunk c. */
+static void store_part(const lk_attn_args *args, size_t i, size_t c, const lk_attn_fold *chunk) {
+    float *const part =
+        args->out[i] + (c - args->chunk_begin) * lk_attn_part_floats(args->head_dim);
+    part[0] = chunk->m;
+    part[1] = chunk->l;
+    memcpy(part + LK_ATTN_PART_HEAD, chunk->o, args->head_dim * sizeof(float));
 }
 
 static void attend(const lk_attn_args *args, size_t i) {
@@ -178,23 +159,27 @@ static void attend(const lk_attn_args *args, size_t i) {
     const size_t end = args->n_keys[i];
     attn_query query;
     prepare_query(&query, args->q[i], args->head_dim, args->k_format, args->flag[i]);
-    partial all = {0}; /* without keys 0 / 0, which no caller asks for */
+    lk_attn_fold all = {0}; /* without keys 0 / 0, which no caller asks for */
     for (size_t c = first / LK_CHUNK; c * LK_CHUNK < end; c++) {
         const size_t at = c * LK_CHUNK;
         const bool is_first = first >= at;
-        partial chunk;
+        if (args->in_parts && (c < args->chunk_begin || c >= args->chunk_end)) {
+            continue;
+        }
+        lk_attn_fold chunk = {0};
         attend_chunk(args, &query, c, is_first ? first - at : 0,
-                     end - at < LK_CHUNK ? end - at : LK_CHUNK, is_first ? &all : &chunk,
-                     args->flag[i]);
-        if (!is_first) {
-            combine(&all, &chunk, args->head_dim);
+                     end - at < LK_CHUNK ? end - at : LK_CHUNK, &chunk, args->flag[i]);
+        if (args->in_parts) {
+            store_part(args, i, c, &chunk);
+        } else if (is_first) {
+            all = chunk;
+        } else {
+            lk_attn_fold_chunk(&all, &chunk, args->head_dim);
         }
     }
-    if (args->has_sinks) {
-        add_sink(&all, args->sink[i], args->head_dim);
-    }
-    for (size_t k = 0; k < args->head_dim; k++) {
-        args->out[i][k] = all.o[k] / all.l;
+    if (!args->in_parts) {
+        lk_attn_fold_end(&all, args->has_sinks ? &args->sink[i] : NULL, args->head_dim,
+                         args->out[i]);
     }
 }
 

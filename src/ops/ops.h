@@ -121,8 +121,33 @@ typedef struct lk_attn_args {
     float soft_cap;                        /* 0: none */
     bool has_sinks;
     float sink[LK_ATTN_MAX_QUERIES]; /* of the query's head, where has_sinks */
+    /* In parts: only the chunks [chunk_begin, chunk_end), and out[i] is room for their parts, that
+     * of chunk c from element (c - chunk_begin) * lk_attn_part_floats(head_dim) on. Chunks of which
+     * the query sees no key get none. */
+    bool in_parts;
+    size_t chunk_begin;
+    size_t chunk_end;
 } lk_attn_args;
 typedef void lk_attention_fn(const lk_attn_args *args);
+
+/* A part is the sums of one query over one chunk, before any other chunk is added: m, l, then from
+ * element LK_ATTN_PART_HEAD on o [head_dim]. Up to the end of a part more may be written. */
+enum { LK_ATTN_PART_HEAD = 16 };
+static inline size_t lk_attn_part_floats(size_t head_dim) {
+    return LK_ATTN_PART_HEAD + (head_dim + 15) / 16 * 16;
+}
+
+/* The output of one query from its parts (steps 4 to 6 of section 10): those of all chunks of which
+ * it sees keys, in order, lk_attn_part_floats apart. */
+typedef struct lk_attn_parts {
+    size_t head_dim;
+    size_t n_parts; /* 1 or more */
+    const float *parts;
+    bool has_sink;
+    float sink;
+    float *out; /* [head_dim] */
+} lk_attn_parts;
+typedef void lk_attention_join_fn(const lk_attn_parts *parts);
 
 /* Router of experts (section 11): n_experts logits -> ids ascending [n_used] and their weights. A
  * logit that is not finite flags; the ids are then distinct and in range, the weights 0. */

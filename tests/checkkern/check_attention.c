@@ -214,6 +214,121 @@ void ck_check_attention(ck_run *run) {
     }
 }
 
+/* ---- attention in parts ---- */
+
+enum { PART_KEYS = 600, PART_CHUNKS = (PART_KEYS + LK_CHUNK - 1) / LK_CHUNK };
+
+/* All parts of the call, by ranges of chunks from `cuts`, ascending from 0. */
+static void make_parts(lk_attention_fn *kernel, attention *a, const size_t *cuts, size_t n_cuts,
+                       float *parts) {
+    lk_attn_args *const args = &a->args;
+    const size_t n_floats = lk_attn_part_floats(args->head_dim);
+    args->in_parts = true;
+    for (size_t c = 0; c + 1 < n_cuts; c++) {
+        args->chunk_begin = cuts[c];
+        args->chunk_end = cuts[c + 1];
+        for (size_t i = 0; i < args->n_queries; i++) {
+            args->out[i] = parts + (i * PART_CHUNKS + cuts[c]) * n_floats;
+        }
+        kernel(args);
+    }
+    args->in_parts = false;
+}
+
+/* Joined parts are the whole. */
+static void compare_parts(ck_run *run, attention *a) {
+    const lk_attn_args *const args = &a->args;
+    const size_t head_dim = args->head_dim;
+    const size_t n_floats = lk_attn_part_floats(head_dim);
+    const size_t n = args->n_queries * PART_CHUNKS * n_floats;
+    const size_t whole[] = {0, PART_CHUNKS};
+    const size_t first_cut = ck_below(run, PART_CHUNKS + 1);
+    const size_t second_cut = first_cut + ck_below(run, PART_CHUNKS + 1 - first_cut);
+    const size_t cuts[] = {0, first_cut, second_cut, PART_CHUNKS};
+    float *const want = ck_place_f32(CK_WANT0, n, 0);
+    float *const parts = ck_place_f32(CK_OUT0, n, ck_below(run, 17));
+    float *const want_out = ck_place_f32(CK_WANT1, args->n_queries * head_dim, 0);
+    uint32_t want_flags[LK_ATTN_MAX_QUERIES];
+    make_parts(lk_attention_ref, a, whole, 2, want);
+    point_outputs(a, want_out);
+    lk_attention_ref(args);
+    memcpy(want_flags, a->flags, sizeof want_flags);
+    memset(a->flags, 0, sizeof a->flags);
+    make_parts(run->kernels->attention, a, cuts, 4, parts);
+    ck_check_guard(run, CK_OUT0);
+    for (size_t i = 0; i < args->n_queries; i++) {
+        const size_t begin = args->first_key[i] / LK_CHUNK;
+        const size_t end = (args->n_keys[i] + LK_CHUNK - 1) / LK_CHUNK;
+        if (!ck_same_flags(run, a->flags[i], want_flags[i])) {
+            continue;
+        }
+        for (size_t c = begin; c < end; c++) {
+            const size_t at = (i * PART_CHUNKS + c) * n_floats;
+            ck_same_f32(run, "m and l", parts + at, want + at, 2);
+            ck_same_f32(run, "part", parts + at + LK_ATTN_PART_HEAD, want + at + LK_ATTN_PART_HEAD,
+                        head_dim);
+        }
+        const lk_attn_parts joined = {.head_dim = head_dim,
+                                      .n_parts = end - begin,
+                                      .parts = parts + (i * PART_CHUNKS + begin) * n_floats,
+                                      .has_sink = args->has_sinks,
+                                      .sink = args->sink[i],
+                                      .out = ck_place_f32(CK_OUT1, head_dim, ck_below(run, 17))};
+        run->kernels->attention_join(&joined);
+        ck_same_f32(run, "joined", joined.out, want_out + i * head_dim, head_dim);
+        ck_check_guard(run, CK_OUT1);
+    }
+}
+
+void ck_check_attention_join(ck_run *run) {
+    static const size_t dims[] = {8, 64, 80, 128, 256};
+    static const size_t counts[] = {1, 64, 65, 300, PART_KEYS};
+    static attention a;
+    for (size_t i = 0; i < (size_t)lk_test_size(5, 25, 250); i++) {
+        for (size_t j = 0; j < sizeof counts / sizeof counts[0]; j++) {
+            const size_t head_dim = dims[i % (sizeof dims / sizeof dims[0])];
+            const size_t n_queries = 1 + ck_below(run, LK_ATTN_MAX_QUERIES);
+            a.args.k_format = (lk_kv_format)ck_below(run, 3);
+            a.args.v_format = (lk_kv_format)ck_below(run, 3);
+            a.args.scale = 0.125f;
+            ck_at(run, "attention_join %s.%s head=%zu keys=%zu queries=%zu",
+                  kv_names[a.args.k_format], kv_names[a.args.v_format], head_dim, counts[j],
+                  n_queries);
+            make_attention(run, &a, head_dim, counts[j], n_queries,
+                           ck_below(run, 8) == 0 ? CK_BAD : CK_NORMAL, CK_NORMAL, counts[j]);
+            if (ck_below(run, 2) != 0) {
+                add_variants(run, &a);
+            }
+            compare_parts(run, &a);
+        }
+    }
+}
+
+typedef struct timed_join {
+    const lk_cpu_kernels *kernels;
+    lk_attn_parts parts;
+} timed_join;
+
+static void time_join(void *arg) {
+    const timed_join *const t = arg;
+    t->kernels->attention_join(&t->parts);
+}
+
+void ck_bench_attention_join(ck_run *run) {
+    const size_t n = MAX_CHUNKS * lk_attn_part_floats(128);
+    float *const parts = ck_place_f32(CK_IN0, n, 0);
+    for (size_t k = 0; k < n; k++) {
+        parts[k] = (float)(k % 7);
+    }
+    timed_join t = {run->kernels,
+                    {.head_dim = 128,
+                     .n_parts = MAX_CHUNKS,
+                     .parts = parts,
+                     .out = ck_place_f32(CK_OUT0, 128, 0)}};
+    ck_bench(run, "attention_join d=128 parts=16", time_join, &t, (double)n * 4,
+             3.0 * 128 * MAX_CHUNKS);
+}
+
 typedef struct timed_attention {
     const lk_cpu_kernels *kernels;
     attention a;
@@ -225,13 +340,13 @@ static void time_attention(void *arg) {
 }
 
 void ck_bench_attention(ck_run *run) {
-    static const size_t query_counts[] = {1, 4, 16};
+    static const size_t query_counts[] = {1, 2, 4, 16};
     static timed_attention t;
     t.kernels = run->kernels;
-    for (int i = 0; i < 27; i++) {
-        const lk_kv_format k_format = (lk_kv_format)(i / 9);
-        const lk_kv_format v_format = (lk_kv_format)(i / 3 % 3);
-        const size_t n_queries = query_counts[i % 3];
+    for (int i = 0; i < 36; i++) {
+        const lk_kv_format k_format = (lk_kv_format)(i / 12);
+        const lk_kv_format v_format = (lk_kv_format)(i / 4 % 3);
+        const size_t n_queries = query_counts[i % 4];
         char name[64];
         (void)snprintf(name, sizeof name, "attention.%s.%s d=128 1024 q=%zu", kv_names[k_format],
                        kv_names[v_format], n_queries);

@@ -28,3 +28,7 @@ void lk_attention_avx512(const lk_attn_args *args) {
         break;
     }
 }
+
+void lk_attention_join_avx512(const lk_attn_parts *parts) {
+    lk_attn_join(parts);
+}

@@ -17,6 +17,7 @@ void lk_cpu_kernels_init_avx2(lk_cpu_kernels *kernels) {
     kernels->scale_add = lk_scale_add_avx2;
     kernels->kv_store = lk_kv_store_avx2;
     kernels->attention = lk_attention_avx2;
+    kernels->attention_join = lk_attention_join_avx2;
     kernels->check_finite = lk_check_finite_avx2;
     kernels->matmul_f32 = lk_matmul_f32_avx2;
     kernels->matmul_f16 = lk_matmul_f16_avx2;

@@ -17,6 +17,7 @@ void lk_cpu_kernels_init_avx512(lk_cpu_kernels *kernels) {
     kernels->scale_add = lk_scale_add_avx512;
     kernels->kv_store = lk_kv_store_avx512;
     kernels->attention = lk_attention_avx512;
+    kernels->attention_join = lk_attention_join_avx512;
     kernels->check_finite = lk_check_finite_avx512;
     kernels->matmul_f32 = lk_matmul_f32_avx512;
     kernels->matmul_f16 = lk_matmul_f16_avx512;

@@ -24,6 +24,7 @@ lk_add_fn lk_add_avx2;
 lk_scale_add_fn lk_scale_add_avx2;
 lk_kv_store_fn lk_kv_store_avx2;
 lk_attention_fn lk_attention_avx2;
+lk_attention_join_fn lk_attention_join_avx2;
 lk_check_finite_fn lk_check_finite_avx2;
 
 #endif

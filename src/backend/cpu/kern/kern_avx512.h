@@ -24,6 +24,7 @@ lk_add_fn lk_add_avx512;
 lk_scale_add_fn lk_scale_add_avx512;
 lk_kv_store_fn lk_kv_store_avx512;
 lk_attention_fn lk_attention_avx512;
+lk_attention_join_fn lk_attention_join_avx512;
 lk_check_finite_fn lk_check_finite_avx512;
 
 #endif

@@ -344,17 +344,20 @@ LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
     return _mm256_permute_ps(v, 0xb1);
 }
 
-/* Sums over n_dwords of (four int8 of each lane) times (four of q, none of them -128). `sum_q`, the
- * sum of those of q, is for sets that need it. */
-LK_INLINE lk_vi lk_vi_dot_i8(const lk_vi *w, const int8_t *q, size_t n_dwords, int32_t sum_q) {
+/* Integer dots: lanes of int32, each step adds four int8 of the lane times four of q, none of them
+ * -128. The sum of all of q is for sets that need it. */
+LK_INLINE lk_vi lk_vi_dot_operand(lk_vi w) {
+    return w;
+}
+LK_INLINE lk_vi lk_vi_dot_start(int32_t sum_q) {
     (void)sum_q;
-    lk_vi sum = _mm256_setzero_si256();
-    for (size_t i = 0; i < n_dwords; i++) {
-        const lk_vi a = _mm256_set1_epi32(lk_peek_i32(q + 4 * i));
-        const lk_vi pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w[i]), _mm256_sign_epi8(a, w[i]));
-        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-    }
-    return sum;
+    return _mm256_setzero_si256();
+}
+LK_INLINE lk_vi lk_vi_dot_step(lk_vi sum, lk_vi operand, int32_t q) {
+    const lk_vi a = _mm256_set1_epi32(q);
+    const lk_vi pairs =
+        _mm256_maddubs_epi16(_mm256_abs_epi8(operand), _mm256_sign_epi8(a, operand));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
 /* ---- S16: sixteen partial sums of one element are LK_S16_VECS vectors ---- */

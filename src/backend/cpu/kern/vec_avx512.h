@@ -333,15 +333,17 @@ LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
     return _mm512_permute_ps(v, 0xb1);
 }
 
-/* Sums over n_dwords of (four int8 of each lane) times (four of q, none of them -128). sum_q is the
- * sum of those of q: what the 128 that makes w unsigned adds too much, times 128. */
-LK_INLINE lk_vi lk_vi_dot_i8(const lk_vi *w, const int8_t *q, size_t n_dwords, int32_t sum_q) {
-    lk_vi sum = _mm512_set1_epi32(-128 * sum_q);
-    for (size_t i = 0; i < n_dwords; i++) {
-        const lk_vi u = _mm512_xor_si512(w[i], _mm512_set1_epi8((char)0x80));
-        sum = _mm512_dpbusd_epi32(sum, u, _mm512_set1_epi32(lk_peek_i32(q + 4 * i)));
-    }
-    return sum;
+/* Integer dots: lanes of int32, each step adds four int8 of the lane times four of q, none of them
+ * -128. The bytes of the lanes are made unsigned once, by adding 128; what that adds too much, 128
+ * times the sum of all of q, the start takes away. */
+LK_INLINE lk_vi lk_vi_dot_operand(lk_vi w) {
+    return _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
+}
+LK_INLINE lk_vi lk_vi_dot_start(int32_t sum_q) {
+    return _mm512_set1_epi32(-128 * sum_q);
+}
+LK_INLINE lk_vi lk_vi_dot_step(lk_vi sum, lk_vi operand, int32_t q) {
+    return _mm512_dpbusd_epi32(sum, operand, _mm512_set1_epi32(q));
 }
 
 /* ---- S16: sixteen partial sums of one element are LK_S16_VECS vectors ---- */
