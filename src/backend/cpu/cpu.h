@@ -61,6 +61,8 @@ typedef struct lk_cpu_moe {
     lk_cpu_prepared hidden[LK_CPU_PREP_COUNT]; /* [assignments, n_ff] */
 } lk_cpu_moe;
 
+enum { LK_CPU_UNITS_PER_THREAD = 16 };
+
 struct lk_backend {
     const lk_allocator *allocator;
     const lk_graph *graph;
@@ -80,9 +82,14 @@ struct lk_backend {
     float *arena; /* [arena_floats * max_rows] the graph's values */
     lk_cpu_prepared prepared[LK_CPU_PREP_COUNT];
     lk_cpu_moe moe;
-    float **rope;           /* [n_ropes] -> [max_rows, n_rot / 2] pairs of the step's positions */
-    uint32_t *out_rows;     /* [max_rows] row of the step behind a row of LK_ROWS_OUT */
-    uint32_t *first_task;   /* [max_rows + 1] attention: first task of each run */
+    float **rope;         /* [n_ropes] -> [max_rows, n_rot / 2] pairs of the step's positions */
+    uint32_t *out_rows;   /* [max_rows] row of the step behind a row of LK_ROWS_OUT */
+    uint32_t *first_unit; /* [max_rows + 1] attention: first unit of each run */
+    /* Attention that is cut into ranges of keys: at most n_threads * LK_CPU_UNITS_PER_THREAD units,
+     * of each how many ranges are done, and room for parts. */
+    atomic_uint *n_ranges_done;
+    float *parts; /* [parts_floats] */
+    size_t parts_floats;
     const uint8_t **blocks; /* [n_threads][2][n_pages] attention: K and V blocks by chunk */
     atomic_uint *bad;       /* [max_rows] rows in which a task met a non-finite value */
     atomic_uint any_bad;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/huge_pages.h"
 
 /* Cuts one allocation into parts: a first pass without memory measures, a second one hands out. */
 typedef struct layout {
@@ -104,6 +105,20 @@ static void carve_moe(layout *l, lk_cpu_moe *moe, const moe_sizes *sizes, size_t
     carve_prepared(l, moe->hidden, n);
 }
 
+/* Room for the parts of all query heads over one page: what one row needs for each page of its
+ * sequence, so that decoding can always be cut, also of many sequences that share no page. */
+static size_t part_floats_of_page(const lk_backend *b) {
+    size_t most = 0;
+    for (uint32_t i = 0; b->n_threads > 1 && i < b->graph->n_nodes; i++) {
+        const lk_node *node = &b->graph->nodes[i];
+        if (node->kind == LK_NODE_ATTENTION) {
+            const lk_attention *attn = &node->p.attn;
+            most = larger(most, attn->n_heads * lk_attn_part_floats(attn->head_dim));
+        }
+    }
+    return most;
+}
+
 static void carve_all(lk_backend *b, layout *l, const moe_sizes *sizes) {
     const lk_graph *graph = b->graph;
     const size_t max_rows = b->params.max_rows;
@@ -118,7 +133,11 @@ static void carve_all(lk_backend *b, layout *l, const moe_sizes *sizes) {
         }
     }
     b->out_rows = carve(l, max_rows, sizeof *b->out_rows);
-    b->first_task = carve(l, max_rows + 1, sizeof *b->first_task);
+    b->first_unit = carve(l, max_rows + 1, sizeof *b->first_unit);
+    b->n_ranges_done =
+        carve(l, (size_t)b->n_threads * LK_CPU_UNITS_PER_THREAD, sizeof *b->n_ranges_done);
+    b->parts_floats = times(l, b->params.n_pages, part_floats_of_page(b));
+    b->parts = carve(l, b->parts_floats, sizeof *b->parts);
     b->blocks = carve(l, times(l, (size_t)b->n_threads * 2, b->params.n_pages), sizeof *b->blocks);
     b->bad = carve(l, max_rows, sizeof *b->bad);
     if (sizes->n_used != 0) {
@@ -175,6 +194,8 @@ static lk_status allocate(lk_backend *b, lk_error *err) {
     if (b->window_pages == NULL) {
         return lk_fail_nomem(err, "the KV pages", b->pages == NULL ? all_pages : all_window_pages);
     }
+    lk_huge_pages_ask(b->pages, all_pages);
+    lk_huge_pages_ask(b->window_pages, all_window_pages);
     b->scratch_bytes = measured.used;
     b->scratch = lk_alloc(a, b->scratch_bytes);
     if (b->scratch == NULL) {
@@ -185,6 +206,9 @@ static lk_status allocate(lk_backend *b, lk_error *err) {
     (void)place_layers(b, b->kv_offset, page_bytes);
     for (uint32_t r = 0; r < b->params.max_rows; r++) {
         atomic_init(&b->bad[r], 0u);
+    }
+    for (uint32_t i = 0; i < b->n_threads * LK_CPU_UNITS_PER_THREAD; i++) {
+        atomic_init(&b->n_ranges_done[i], 0u);
     }
     return LK_OK;
 }

@@ -82,7 +82,7 @@ LK_INLINE void lk_attn_add_values(lk_attn_source source, int n_q, int n_v, lk_at
         const uint8_t *p = slab.at + j * slab.stride;
         if (source == LK_ATTN_F16 || source == LK_ATTN_Q8_0) {
             if (n_q <= 2 && n_v >= LK_ATTN_SLAB_VECS && slab.ahead != NULL) {
-                lk_attn_fetch(slab.ahead, source == LK_ATTN_F16 ? n_v / 2 : (n_v + 3) / 3);
+                lk_attn_fetch(slab.ahead, source == LK_ATTN_F16 ? n_v / 2 : n_v / 4);
             }
         }
         lk_vf values[LK_ATTN_MAX_VECS];
@@ -225,6 +225,12 @@ LK_INLINE void lk_attn_sum_head(lk_attn_source source, int n_q, const uint8_t *b
     const size_t bytes = lk_attn_value_bytes(source);
     const size_t width = (size_t)n_v * LK_VEC_LANES;
     size_t k = 0;
+    if (source ==
+        LK_ATTN_Q8_0) { /* as many lines as scales have; the loop over the values the rest */
+        for (size_t line = 0; line < lk_attn_groups(head_dim); line++) {
+            lk_attn_fetch(ahead, LK_CHUNK * sizeof(float) / 64);
+        }
+    }
     for (; k + width <= head_dim; k += width) {
         const lk_attn_slab slab = {block + k * bytes, head_dim * bytes, k, LK_VEC_LANES, ahead};
         lk_attn_sum_queries(source, n_q, n_v, slab, queries);
