@@ -264,7 +264,7 @@ static uint32_t choose_ranges(const attention_job *job) {
     const lk_attention *attn = &job->node->p.attn;
     const size_t n_units = b->first_unit[b->step->n_runs];
     const size_t n_parts = (size_t)b->step->n_rows * attn->n_heads * job->max_chunks;
-    if (n_units >= (size_t)b->n_threads * LK_CPU_UNITS_PER_THREAD ||
+    if (n_units == 0 || n_units >= (size_t)b->n_threads * LK_CPU_UNITS_PER_THREAD ||
         n_parts * lk_attn_part_floats(attn->head_dim) > b->parts_floats) {
         return 1;
     }
