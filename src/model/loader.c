@@ -244,6 +244,9 @@ static const lk_weight *get_weight(lk_loader *loader, const char *name, int32_t 
     }
     char full[MAX_NAME];
     full_name(name, layer, full);
+    if (loader->invent != NULL) {
+        return loader->invent(loader->invent_ctx, full, shape, required);
+    }
     const size_t i = find_weight(loader, full);
     if (i == loader->n_weights) {
         if (required) {

@@ -1,6 +1,7 @@
-/* random_model.c - lk_random_model_write: the tensors of a shape of shapes.def, filled with random
- * blocks (quant/random_blocks.h) on the pool and streamed to the writer.
- * Invariant: a tensor's bytes depend on its number, its format and the seed, never on threads. */
+/* random_model.c - lk_random_model_write: the tensors that an architecture asks for when it is
+ * given the keys of a shape (random_tensors.h), filled with random blocks (quant/random_blocks.h)
+ * on the pool and streamed to the writer. Invariant: a tensor's bytes depend on its number, its
+ * format and the seed, never on threads. */
 #include "lk/random_model.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@
 #include "gguf/gguf_writer.h"
 #include "lk/quantize.h"
 #include "model/quantize_mix.h"
+#include "model/random_tensors.h"
 #include "model/random_vocab.h"
 #include "ops/math.h"
 #include "quant/random_blocks.h"
@@ -33,6 +35,7 @@ typedef struct shape {
     double norm_eps;
     uint32_t n_vocab, n_ordinary;
     const char *pre;
+    const char *more; /* keys that only this architecture has: "name=value ..." */
 } shape;
 
 static const shape shapes[] = {
@@ -42,20 +45,8 @@ static const shape shapes[] = {
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
-typedef enum content { CONTENT_MATRIX, CONTENT_NORM, CONTENT_ROPE_FACTORS } content;
-
-typedef struct tensor {
-    char name[48];
-    content content;
-    uint32_t n_dims;
-    uint64_t ne[4];
-    float deviation;
-    const lk_format *format;
-} tensor;
-
 /* A piece is what one task fills, a batch what is written at once. */
 enum { PIECE_ELEMS = 32768, BATCH_PIECES = 128, BATCH_ELEMS = PIECE_ELEMS * BATCH_PIECES };
-enum { MAX_LAYER_TENSORS = 11, MAX_OTHER_TENSORS = 4 };
 
 typedef struct work {
     const lk_random_model_params *params;
@@ -66,8 +57,8 @@ typedef struct work {
     const lk_format *format; /* of all matrices; NULL: by the mix */
     lk_gguf_writer *writer;
     lk_pool *pool;
-    tensor *tensors;
-    uint32_t n_tensors;
+    lk_random_keys keys;
+    lk_random_tensors list;
     uint8_t *out; /* BATCH_ELEMS in the widest format, F32 */
     uint64_t n_bytes_all;
     uint64_t n_bytes_done;
@@ -93,50 +84,44 @@ const char *lk_random_model_shape_at(uint32_t i) {
     return i < N_SHAPES ? shapes[i].name : NULL;
 }
 
-/* Adds "blk.<layer>.<name>.weight", or "<name>.weight" for layer -1. n_out 0: a vector. */
-static void add(work *w, int32_t layer, const char *name, content c, uint32_t n_in, uint32_t n_out,
-                double gain) {
-    tensor *t = &w->tensors[w->n_tensors++];
-    *t = (tensor){.content = c, .n_dims = n_out == 0 ? 1 : 2, .ne = {n_in, n_out, 1, 1}};
-    t->ne[1] = n_out == 0 ? 1 : n_out;
-    /* By 1/sqrt(n_in), inputs of mean square 1 give outputs of mean square gain^2. */
-    t->deviation = c == CONTENT_MATRIX ? (float)(gain / sqrt((double)n_in)) : 0.125f;
-    if (layer < 0) {
-        (void)snprintf(t->name, sizeof t->name, "%s.weight", name);
-    } else {
-        (void)snprintf(t->name, sizeof t->name, "blk.%d.%s.weight", (int)layer, name);
-    }
+static bool contains(const char *text, const char *part) {
+    return strstr(text, part) != NULL;
 }
 
-static void list_tensors(work *w) {
-    const shape *s = w->shape;
-    const uint32_t n_q = s->n_heads * s->head_dim;
-    const uint32_t n_kv = s->n_kv_heads * s->head_dim;
-    /* The output's gain: logits that spread like those of a model that knows something. */
-    add(w, -1, "token_embd", CONTENT_MATRIX, s->n_embd, s->n_vocab, 3.0);
-    if (s->rope_factor != 0.0) {
-        add(w, -1, "rope_freqs", CONTENT_ROPE_FACTORS, s->head_dim / 2, 0, 0.0);
+typedef enum content { CONTENT_MATRIX, CONTENT_NORM, CONTENT_BIAS, CONTENT_ROPE_FACTORS } content;
+
+static content content_of(const lk_random_tensor *t) {
+    const size_t n = strlen(t->name);
+    if (strncmp(t->name, "rope_f", 6) == 0) {
+        return CONTENT_ROPE_FACTORS;
     }
-    for (uint32_t i = 0; i < w->n_layers; i++) {
-        const int32_t layer = (int32_t)i;
-        add(w, layer, "attn_norm", CONTENT_NORM, s->n_embd, 0, 0.0);
-        add(w, layer, "attn_q", CONTENT_MATRIX, s->n_embd, n_q, 1.0);
-        add(w, layer, "attn_k", CONTENT_MATRIX, s->n_embd, n_kv, 1.0);
-        add(w, layer, "attn_v", CONTENT_MATRIX, s->n_embd, n_kv, 1.0);
-        if (strcmp(s->arch, "qwen3") == 0) {
-            add(w, layer, "attn_q_norm", CONTENT_NORM, s->head_dim, 0, 0.0);
-            add(w, layer, "attn_k_norm", CONTENT_NORM, s->head_dim, 0, 0.0);
-        }
-        add(w, layer, "attn_output", CONTENT_MATRIX, n_q, s->n_embd, 1.0);
-        add(w, layer, "ffn_norm", CONTENT_NORM, s->n_embd, 0, 0.0);
-        add(w, layer, "ffn_gate", CONTENT_MATRIX, s->n_embd, s->n_ff, 1.0);
-        add(w, layer, "ffn_up", CONTENT_MATRIX, s->n_embd, s->n_ff, 1.0);
-        add(w, layer, "ffn_down", CONTENT_MATRIX, s->n_ff, s->n_embd, 1.0);
+    if (contains(t->name, "norm.weight")) {
+        return CONTENT_NORM;
     }
-    add(w, -1, "output_norm", CONTENT_NORM, s->n_embd, 0, 0.0);
-    if (!s->is_tied) {
-        add(w, -1, "output", CONTENT_MATRIX, s->n_embd, s->n_vocab, 3.0);
+    const bool is_bias = n > 5 && strcmp(t->name + n - 5, ".bias") == 0;
+    return is_bias || contains(t->name, "attn_sinks") ? CONTENT_BIAS : CONTENT_MATRIX;
+}
+
+/* By 1/sqrt(n_in), inputs of mean square 1 give outputs of mean square 1; the embedding and the
+ * output have logits that spread like those of a model that knows something. */
+static float deviation_of(const lk_random_tensor *t) {
+    if (content_of(t) != CONTENT_MATRIX) {
+        return 0.125f;
     }
+    const bool is_outside =
+        strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
+    return (float)((is_outside ? 3.0 : 1.0) / sqrt((double)t->ne[0]));
+}
+
+/* Optional tensors: an output matrix of its own, frequency factors. */
+static bool wants(void *ctx, const char *name) {
+    const shape *s = ctx;
+    return (strcmp(name, "output.weight") == 0 && !s->is_tied) ||
+           (strcmp(name, "rope_freqs.weight") == 0 && s->rope_factor != 0.0);
+}
+
+static uint64_t elems_of(const lk_random_tensor *t) {
+    return t->ne[0] * t->ne[1] * t->ne[2];
 }
 
 static uint64_t bytes_of(const lk_format *format, uint64_t n_elems) {
@@ -145,27 +130,28 @@ static uint64_t bytes_of(const lk_format *format, uint64_t n_elems) {
 
 static lk_status declare_tensors(work *w, lk_error *err) {
     lk_status status = LK_OK;
-    for (uint32_t i = 0; i < w->n_tensors && status == LK_OK; i++) {
-        tensor *t = &w->tensors[i];
+    for (uint32_t i = 0; i < w->list.n_tensors && status == LK_OK; i++) {
+        lk_random_tensor *t = &w->list.tensors[i];
         const lk_gguf_tensor described = {
-            .name = t->name, .n_dims = t->n_dims, .ne = {t->ne[0], t->ne[1], 1, 1}};
+            .name = t->name, .n_dims = t->n_dims, .ne = {t->ne[0], t->ne[1], t->ne[2], 1}};
         uint32_t wanted = LK_FORMAT_F32;
-        uint32_t format = t->content == CONTENT_MATRIX && w->format != NULL
+        const bool is_matrix = content_of(t) == CONTENT_MATRIX && !contains(t->name, "_gate_inp");
+        uint32_t format = is_matrix && w->format != NULL
                               ? w->format->type
                               : lk_quantize_mix_format(&w->mix, &described, &wanted);
-        t->format = lk_format_find(t->content == CONTENT_MATRIX ? format : LK_FORMAT_F32);
+        t->format = lk_format_find(is_matrix ? format : LK_FORMAT_F32);
         if (t->ne[0] % t->format->block_elems != 0) {
             return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("format"),
                            "rows of %llu elements do not divide into blocks of %s",
                            (unsigned long long)t->ne[0], t->format->name);
         }
-        w->n_bytes_all += bytes_of(t->format, t->ne[0] * t->ne[1]);
+        w->n_bytes_all += bytes_of(t->format, elems_of(t));
         status = lk_gguf_writer_tensor(w->writer, t->name, t->format->type, t->n_dims, t->ne, err);
     }
     return status;
 }
 
-static lk_status write_hparams(work *w, lk_error *err) {
+static void list_keys(work *w) {
     const shape *s = w->shape;
     const struct {
         const char *name;
@@ -177,21 +163,12 @@ static lk_status write_hparams(work *w, lk_error *err) {
         {"attention.key_length", s->head_dim}, {"attention.value_length", s->head_dim},
         {"rope.dimension_count", s->head_dim}, {"vocab_size", s->n_vocab},
     };
-    char key[96];
-    lk_status status = LK_OK;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && status == LK_OK; i++) {
-        (void)snprintf(key, sizeof key, "%s.%s", s->arch, sizes[i].name);
-        status = lk_gguf_writer_int(w->writer, key, LK_GGUF_U32, sizes[i].value, err);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        lk_random_keys_add_int(&w->keys, sizes[i].name, sizes[i].value);
     }
-    if (status == LK_OK) {
-        (void)snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", s->arch);
-        status = lk_gguf_writer_float(w->writer, key, LK_GGUF_F32, s->norm_eps, err);
-    }
-    if (status == LK_OK) {
-        (void)snprintf(key, sizeof key, "%s.rope.freq_base", s->arch);
-        status = lk_gguf_writer_float(w->writer, key, LK_GGUF_F32, s->rope_base, err);
-    }
-    return status;
+    lk_random_keys_add_float(&w->keys, "attention.layer_norm_rms_epsilon", s->norm_eps);
+    lk_random_keys_add_float(&w->keys, "rope.freq_base", s->rope_base);
+    lk_random_keys_add_text(&w->keys, s->more);
 }
 
 static lk_status write_metadata(work *w, lk_error *err) {
@@ -211,7 +188,7 @@ static lk_status write_metadata(work *w, lk_error *err) {
         status = lk_gguf_writer_int(w->writer, "general.file_type", LK_GGUF_U32, w->mix.type, err);
     }
     if (status == LK_OK) {
-        status = write_hparams(w, err);
+        status = lk_random_keys_write(&w->keys, s->arch, w->writer, err);
     }
     return status == LK_OK ? lk_random_vocab_write(w->writer, s->pre, s->n_ordinary, s->n_vocab,
                                                    w->allocator, err)
@@ -259,8 +236,8 @@ static lk_status write_bytes(work *w, uint64_t n_bytes, lk_error *err) {
     return status;
 }
 
-static lk_status write_matrix(work *w, const tensor *t, lk_error *err) {
-    const uint64_t n_all = t->ne[0] * t->ne[1] / t->format->block_elems;
+static lk_status write_matrix(work *w, const lk_random_tensor *t, lk_error *err) {
+    const uint64_t n_all = elems_of(t) / t->format->block_elems;
     const uint64_t n_batch = BATCH_ELEMS / t->format->block_elems;
     for (uint64_t first = 0; first < n_all; first += n_batch) {
         w->first_block = first;
@@ -276,16 +253,17 @@ static lk_status write_matrix(work *w, const tensor *t, lk_error *err) {
 }
 
 static lk_status write_tensor(work *w, uint32_t i, lk_error *err) {
-    const tensor *t = &w->tensors[i];
-    if (!lk_random_blocks_init(&w->blocks, t->format, w->params->seed, i, t->deviation)) {
+    const lk_random_tensor *t = &w->list.tensors[i];
+    const content what = content_of(t);
+    if (!lk_random_blocks_init(&w->blocks, t->format, w->params->seed, i, deviation_of(t))) {
         return lk_fail(err, LK_E_UNSUPPORTED, LK_AT_SUBJECT("format"),
                        "random blocks of %s cannot be made", t->format->name);
     }
-    if (t->content == CONTENT_MATRIX) {
+    if (what == CONTENT_MATRIX || what == CONTENT_BIAS) {
         return write_matrix(w, t, err);
     }
     const uint32_t n = (uint32_t)t->ne[0];
-    if (t->content == CONTENT_ROPE_FACTORS) {
+    if (what == CONTENT_ROPE_FACTORS) {
         fill_rope_factors(w->shape, n, w->out);
     } else {
         lk_random_blocks_fill(&w->blocks, 0, n, w->out);
@@ -305,7 +283,7 @@ static lk_status write_file(work *w, lk_error *err) {
     if (status == LK_OK) {
         status = lk_gguf_writer_begin(w->writer, err);
     }
-    for (uint32_t i = 0; status == LK_OK && i < w->n_tensors; i++) {
+    for (uint32_t i = 0; status == LK_OK && i < w->list.n_tensors; i++) {
         status = write_tensor(w, i, err);
     }
     return status == LK_OK ? lk_gguf_writer_finish(w->writer, err) : status;
@@ -346,29 +324,32 @@ static lk_status choose(work *w, lk_error *err) {
     return find_format(w, err);
 }
 
-static size_t max_tensors(const work *w) {
-    return (size_t)w->n_layers * MAX_LAYER_TENSORS + MAX_OTHER_TENSORS;
-}
-
 static lk_status acquire(work *w, const char *path, lk_error *err) {
     const size_t out_bytes = (size_t)BATCH_ELEMS * sizeof(float);
     lk_status status = lk_pool_create(w->allocator, w->params->n_threads, &w->pool, err);
     if (status != LK_OK) {
         return status;
     }
-    w->tensors = (tensor *)lk_alloc_array(w->allocator, max_tensors(w), sizeof(tensor));
     w->out = (uint8_t *)lk_alloc(w->allocator, out_bytes);
-    if (w->tensors == NULL || w->out == NULL) {
+    if (w->out == NULL) {
         return lk_fail_nomem(err, "buffers for random weights", out_bytes);
     }
-    list_tensors(w);
-    return lk_gguf_writer_create(path, w->allocator, &w->writer, err);
+    list_keys(w);
+    const lk_random_tensors_params params = {.arch = w->shape->arch,
+                                             .keys = &w->keys,
+                                             .n_layers = w->n_layers,
+                                             .n_vocab = w->shape->n_vocab,
+                                             .wants = wants,
+                                             .ctx = (void *)(uintptr_t)w->shape};
+    status = lk_random_tensors_list(&w->list, &params, w->allocator, err);
+    w->mix.n_experts = w->list.n_experts;
+    return status != LK_OK ? status : lk_gguf_writer_create(path, w->allocator, &w->writer, err);
 }
 
 static void release(work *w) {
     lk_gguf_writer_destroy(w->writer);
     lk_free(w->allocator, w->out, (size_t)BATCH_ELEMS * sizeof(float));
-    lk_free_array(w->allocator, w->tensors, max_tensors(w), sizeof(tensor));
+    lk_random_tensors_free(&w->list, w->allocator);
     lk_pool_destroy(w->pool);
 }
 

@@ -219,6 +219,50 @@ LK_TEST(refusals) {
     test_folder_remove(NULL);
 }
 
-LK_TEST_MAIN(LK_RUN(blocks_have_the_deviation_asked_for), LK_RUN(a_random_model_works),
+static int stop(void *ctx, const char *phase, uint64_t done, uint64_t total) {
+    (void)ctx;
+    (void)phase;
+    (void)done;
+    (void)total;
+    return 0;
+}
+
+/* Every architecture takes the keys of its shapes: all is ready when the first data is written. */
+LK_TEST(every_shape_has_its_tensors) {
+    static const char *const names[] = {"shape.gguf", NULL};
+    test_folder_make();
+    for (uint32_t i = 0; lk_random_model_shape_at(i) != NULL; i++) {
+        lk_random_model_params params = LK_RANDOM_MODEL_PARAMS_INIT;
+        params.shape = lk_random_model_shape_at(i);
+        params.format = "Q8_0";
+        params.n_layers = 2;
+        params.progress = stop;
+        lk_error err;
+        const lk_status status = lk_random_model_write(test_folder_path(names[0]), &params, &err);
+        CHECK_MSG(status == LK_E_CANCELLED, "%s: %s", params.shape, err.message);
+    }
+    test_folder_remove(names);
+}
+
+/* The small shapes of families with tensors of their own. */
+LK_TEST(families) {
+    static const char *const names[] = {"family.gguf", NULL};
+    static const char *const shapes[] = {"gemma3-tiny", "gpt-oss-tiny", "phi3-tiny",
+                                         "qwen2moe-tiny"};
+    test_folder_make();
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const char *path = test_folder_path(names[0]);
+        write_model(path, shapes[i], i % 2 == 0 ? "Q4_K_M" : "MXFP4", 1, 2);
+        lk_model *model = NULL;
+        lk_error err;
+        REQUIRE_OK(lk_model_open(path, NULL, &model, &err), err);
+        compute(model);
+        lk_model_close(model);
+    }
+    test_folder_remove(names);
+}
+
+LK_TEST_MAIN(LK_RUN(every_shape_has_its_tensors), LK_RUN(families),
+             LK_RUN(blocks_have_the_deviation_asked_for), LK_RUN(a_random_model_works),
              LK_RUN(only_the_parameters_decide), LK_RUN(a_mix_is_that_of_the_quantiser),
              LK_RUN(refusals))
