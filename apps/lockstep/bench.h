@@ -82,6 +82,7 @@ typedef struct bench_result {
     double speed;           /* tokens per second of all sequences: mean ... */
     double speed_deviation; /* ... and deviation of the sample */
     double limit_share;     /* of the machine's limit; 0: not known */
+    double vector_share;    /* of the limit that it has without matrix units */
     uint64_t peak_bytes;    /* of the process; 0: not known */
     uint8_t digest[16];     /* of the last row of logits */
     bool is_wrong;          /* the digest differs from one that it must equal */
@@ -113,7 +114,8 @@ void bench_describe(bench_model *model, const lk_model *open);
 
 /* Seconds that the test takes at least, if memory is read and products are computed at the
  * machine's best speed; 0 when that is not known. */
-double bench_limit_seconds(const bench_test *test, const lk_machine_speed *machine);
+double bench_limit_seconds(const bench_test *test, const lk_machine_speed *machine,
+                           bool with_matrix_units);
 
 /* "pp512", "tg128 @ d4096", "tg32 x8". */
 void bench_test_name(const bench_test *test, char name[64]);

@@ -10,9 +10,14 @@ static double kv_bytes(const lk_model_info *info, lk_kv_type type) {
     return type == LK_KV_F32 ? 4.0 * n : type == LK_KV_F16 ? 2.0 * n : 36.0 / 32.0 * n;
 }
 
+typedef struct limits {
+    double read_bytes_per_s;
+    double ops_per_s;
+} limits;
+
 /* n_rows rows of n_sequences sequences that end at position `end`, n_logits of which want logits.
  */
-static double step_seconds(const bench_test *t, const lk_machine_speed *machine, double n_rows,
+static double step_seconds(const bench_test *t, const limits *machine, double n_rows,
                            double n_sequences, double end, double n_logits) {
     const bench_weights *w = &t->model->weights;
     const lk_model_info *info = &t->model->info;
@@ -33,15 +38,20 @@ static double step_seconds(const bench_test *t, const lk_machine_speed *machine,
         n_rows * ((double)w->layer_elems + active * (double)w->expert_elems + attention) +
         n_logits * (double)w->output_elems;
     const double read_s = bytes / machine->read_bytes_per_s;
-    const double compute_s =
-        machine->int8_ops_per_s > 0.0 ? 2.0 * products / machine->int8_ops_per_s : 0.0;
+    const double compute_s = machine->ops_per_s > 0.0 ? 2.0 * products / machine->ops_per_s : 0.0;
     return read_s > compute_s ? read_s : compute_s;
 }
 
-double bench_limit_seconds(const bench_test *t, const lk_machine_speed *machine) {
-    if (machine->read_bytes_per_s <= 0.0) {
+double bench_limit_seconds(const bench_test *t, const lk_machine_speed *speed,
+                           bool with_matrix_units) {
+    if (speed->read_bytes_per_s <= 0.0) {
         return 0.0;
     }
+    limits best = {speed->read_bytes_per_s, speed->int8_ops_per_s};
+    if (with_matrix_units && speed->matrix_ops_per_s > best.ops_per_s) {
+        best.ops_per_s = speed->matrix_ops_per_s;
+    }
+    const limits *machine = &best;
     double seconds = 0.0;
     if (t->is_gen) {
         for (int64_t i = 0; i < t->n_tokens; i++) {

@@ -93,6 +93,8 @@ const char *bench_isa_name(uint32_t mask) {
         return "avx2";
     case LK_CPU_AVX2 | LK_CPU_AVX512:
         return "avx512";
+    case LK_CPU_AVX2 | LK_CPU_AVX512 | LK_CPU_AMX:
+        return "amx";
     default:
         return "all";
     }
@@ -101,9 +103,11 @@ const char *bench_isa_name(uint32_t mask) {
 static void print_machines(const bench_report *report, const char *prefix) {
     for (size_t i = 0; i < report->n_machines; i++) {
         const bench_machine *m = &report->machines[i];
-        (void)printf("%smachine, %" PRIu32 " threads, %s: reads %.1f GB/s, int8 %.0f GOP/s\n",
+        (void)printf("%smachine, %" PRIu32 " threads, %s: reads %.1f GB/s, int8 %.0f GOP/s, "
+                     "matrix units %.0f GOP/s\n",
                      prefix, m->speed.n_threads, bench_isa_name(m->isa),
-                     m->speed.read_bytes_per_s / 1e9, m->speed.int8_ops_per_s / 1e9);
+                     m->speed.read_bytes_per_s / 1e9, m->speed.int8_ops_per_s / 1e9,
+                     m->speed.matrix_ops_per_s / 1e9);
     }
 }
 
@@ -242,16 +246,16 @@ static json_t *json_of_result(const bench_result *r) {
         (void)json_array_append_new(seconds, json_real(r->seconds[i]));
     }
     return json_pack("{s:s, s:s, s:s, s:i, s:s, s:i, s:s, s:s, s:I, s:I, s:i, s:b, s:f, s:f, s:f, "
-                     "s:I, s:s, s:b, "
-                     "s:o}",
+                     "s:f, s:I, s:s, s:b, s:o}",
                      "model", t->model->path, "description", t->model->description, "test", name,
                      "threads", (int)t->n_threads, "isa", bench_isa_name(t->isa), "isa_used",
                      (int)t->isa_used, "type_k", lk_kv_type_name(t->kv.k), "type_v",
                      lk_kv_type_name(t->kv.v), "n_tokens", (json_int_t)t->n_tokens, "depth",
                      (json_int_t)t->depth, "n_parallel", (int)t->n_parallel, "is_gen",
                      (int)t->is_gen, "tokens_per_second", r->speed, "deviation", r->speed_deviation,
-                     "limit_share", r->limit_share, "peak_bytes", (json_int_t)r->peak_bytes,
-                     "logits", digest, "is_wrong", (int)r->is_wrong, "seconds", seconds);
+                     "limit_share", r->limit_share, "vector_share", r->vector_share, "peak_bytes",
+                     (json_int_t)r->peak_bytes, "logits", digest, "is_wrong", (int)r->is_wrong,
+                     "seconds", seconds);
 }
 
 static bool print_json(const bench_report *report) {
@@ -262,9 +266,10 @@ static bool print_json(const bench_report *report) {
         const bench_machine *m = &report->machines[i];
         (void)json_array_append_new(
             machines,
-            json_pack("{s:i, s:s, s:f, s:f}", "threads", (int)m->speed.n_threads, "isa",
+            json_pack("{s:i, s:s, s:f, s:f, s:f}", "threads", (int)m->speed.n_threads, "isa",
                       bench_isa_name(m->isa), "read_bytes_per_second", m->speed.read_bytes_per_s,
-                      "int8_ops_per_second", m->speed.int8_ops_per_s));
+                      "int8_ops_per_second", m->speed.int8_ops_per_s, "matrix_ops_per_second",
+                      m->speed.matrix_ops_per_s));
     }
     for (size_t i = 0; i < report->n_models; i++) {
         const bench_model *m = &report->models[i];

@@ -198,7 +198,8 @@ static void finish_result(bench *b, bench_result *r) {
     r->speed_deviation = r->n_repetitions > 1 ? sqrt(squares / (n - 1.0)) : 0.0;
     const lk_machine_speed *machine = machine_of(b->report, &r->test);
     if (machine != NULL) {
-        r->limit_share = bench_limit_seconds(&r->test, machine) / (total_s / n);
+        r->limit_share = bench_limit_seconds(&r->test, machine, true) / (total_s / n);
+        r->vector_share = bench_limit_seconds(&r->test, machine, false) / (total_s / n);
     }
 }
 

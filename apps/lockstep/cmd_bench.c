@@ -23,7 +23,7 @@ static const char help[] =
     "      --batch-gen N       tokens that each generates (32)\n"
     "  -t, --threads LIST      threads (one per processor)\n"
     "      --kv-type T[,T]     keys and values as f32, f16 (default) or q8_0; may be repeated\n"
-    "      --isa LIST          all (default), avx512, avx2, scalar\n"
+    "      --isa LIST          all (default), amx, avx512, avx2, scalar\n"
     "      --rows N            rows that are computed at once (512)\n"
     "  -r, --repetitions N     of each test (5)\n"
     "      --no-repack         compute from the mapped file\n"
@@ -32,7 +32,8 @@ static const char help[] =
     "  -o, --output FORMAT     table (default), md, csv or json\n"
     "      --peer-style        rows that line up with those of llama-bench\n\n"
     "Speeds are tokens per second of all sequences, mean +- deviation. The limit is that of\n"
-    "reading weights and cache, and of int8 products. `logits` is the digest of the last row:\n"
+    "reading weights and cache, and of int8 products (on matrix units, where they are used; leave\n"
+    "them out with --isa avx512). `logits` is the digest of the last row:\n"
     "tests that end at the same position must agree in it, or it says DIFFERENT (exit status "
     "1).\n\n"
     "example: lockstep bench model.gguf -p 512 -n 128 -d 0,4096 -t 1,2\n";
@@ -69,6 +70,7 @@ static bool parse_isas(const char *text, bench_list *list) {
         const char *name;
         int64_t mask;
     } isas[] = {{"all", LK_CPU_ALL},
+                {"amx", LK_CPU_AVX2 | LK_CPU_AVX512 | LK_CPU_AMX},
                 {"avx512", LK_CPU_AVX2 | LK_CPU_AVX512},
                 {"avx2", LK_CPU_AVX2},
                 {"scalar", 0}};
@@ -82,8 +84,8 @@ static bool parse_isas(const char *text, bench_list *list) {
             }
         }
         if (list->n == n_before) {
-            (void)lk_console_error("bench", "--isa needs all, avx512, avx2 or scalar, not '%s'",
-                                   text);
+            (void)lk_console_error("bench",
+                                   "--isa needs all, amx, avx512, avx2 or scalar, not '%s'", text);
             return false;
         }
         if (at[n] == '\0') {

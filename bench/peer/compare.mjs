@@ -134,10 +134,14 @@ function benchOurs(prefix, model, args) {
   for (const m of report.machines) {
     add("machine read", m.read_bytes_per_second / 1e9);
     add("machine int8", m.int8_ops_per_second / 1e9);
+    add("machine matrix", m.matrix_ops_per_second / 1e9);
   }
   for (const r of report.results) {
     add(`ours ${prefix} ${r.test}`, r.tokens_per_second);
-    if (r.limit_share > 0) add(`limit ${prefix} ${r.test}`, 100 * r.limit_share);
+    if (r.limit_share > 0) {
+      add(`limit ${prefix} ${r.test}`, 100 * r.limit_share);
+      add(`vector ${prefix} ${r.test}`, 100 * r.vector_share);
+    }
     const key = `${prefix} ${r.test}`;
     if (r.is_wrong || (digests.get(key) ?? r.logits) !== r.logits) {
       fail(`the logits of ${key} are not always the same`);
@@ -292,10 +296,13 @@ function row(name, ours, peer, { unit = "t/s", lessIsBetter = false, limit, digi
   const a = median(ours);
   const b = median(peer);
   const ratio = lessIsBetter ? b / a : a / b;
-  const share = limit !== undefined ? median(limit) : NaN;
+  const share = (kind) => {
+    const x = limit !== undefined ? median(`${kind} ${limit}`) : NaN;
+    return Number.isFinite(x) ? `${number(x, 0)} %` : "";
+  };
   console.log(
     `| ${name} | ${number(a, digits)} | ${number(b, digits)} | ${unit} | ${number(ratio, 2)} | ` +
-      `${Number.isFinite(share) ? `${number(share, 0)} %` : ""} |`,
+      `${share("limit")} | ${share("vector")} |`,
   );
 }
 
@@ -304,15 +311,16 @@ function printTable() {
   console.log(
     `\nShape ${options.model ?? options.shape}, ${threads} threads, medians of alternating runs. ` +
       `Machine: reads ${number(median("machine read"))} GB/s, int8 ` +
-      `${number(median("machine int8"), 0)} GOP/s (medians).\n`,
+      `${number(median("machine int8"), 0)} GOP/s, matrix units ` +
+      `${number(median("machine matrix"), 0)} GOP/s (medians).\n`,
   );
-  console.log("| measure | Lockstep | peer | unit | ratio | of our limit |");
-  console.log("| --- | ---: | ---: | --- | ---: | ---: |");
+  console.log("| measure | Lockstep | peer | unit | ratio | of the limit | without matrix units |");
+  console.log("| --- | ---: | ---: | --- | ---: | ---: | ---: |");
   if (groups.includes("speed")) {
     for (const format of formats) {
       for (const test of ["pp512", "tg128"]) {
         const key = `${format} ${test}`;
-        row(`${test}, ${format}`, `ours ${key}`, `peer ${key}`, { limit: `limit ${key}` });
+        row(`${test}, ${format}`, `ours ${key}`, `peer ${key}`, { limit: key });
       }
     }
   }
@@ -321,7 +329,7 @@ function printTable() {
       const key = `batch tg32 @ d64 x${b}`;
       const alone = median(`ours ${key}`) / median("ours batch tg32 @ d64 x1");
       const name = `tg, ${b} sequences (${number(alone, 2)} x ours alone)`;
-      row(name, `ours ${key}`, `peer ${key}`, { limit: `limit ${key}` });
+      row(name, `ours ${key}`, `peer ${key}`, { limit: key });
     }
   }
   if (groups.includes("depth")) {
@@ -331,10 +339,10 @@ function printTable() {
         const tg = `depth ${kv} tg128 @ d${depth}`;
         const name = `ours ${kv}, peer ${setting.name}`;
         row(`pp512 at ${depth}, ${name}`, `ours ${pp}`, `peer depth ${setting.name} pp512`, {
-          limit: `limit ${pp}`,
+          limit: pp,
         });
         row(`tg at ${depth}, ${name}`, `ours ${tg}`, `peer depth ${setting.name} tg`, {
-          limit: `limit ${tg}`,
+          limit: tg,
         });
       }
     }

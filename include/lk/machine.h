@@ -22,6 +22,8 @@ typedef struct lk_machine_speed {
     double int8_ops_per_s;
     uint32_t n_threads;
     uint32_t isa; /* the set of int8_ops_per_s (LK_CPU_...), 0: none */
+    /* The same of the matrix units (AMX); 0 where there are none, or not in isa_mask. */
+    double matrix_ops_per_s;
 } lk_machine_speed;
 #define LK_MACHINE_SPEED_INIT ((lk_machine_speed){.struct_size = sizeof(lk_machine_speed)})
 

@@ -21,6 +21,8 @@ typedef struct peak {
     const char *memory;
     int32_t (*int8)(uint32_t n_rounds, const int8_t in[64]);
     uint32_t int8_ops;
+    uint32_t n_rounds;
+    bool has_matrix;
     int64_t (*read)(const void *memory, size_t n_bytes);
     int64_t sums[LK_POOL_MAX_THREADS]; /* what the loops found: it has to go somewhere */
 } peak;
@@ -40,6 +42,7 @@ static void choose(peak *p, uint32_t isa_mask) {
     p->read = read_plain;
 #if defined(__x86_64__)
     const uint32_t usable = lk_cpu_detect() & isa_mask;
+    p->has_matrix = (usable & LK_ISA_AMX) != 0 && (usable & LK_ISA_AVX512) != 0;
     if ((usable & LK_ISA_AVX512) != 0) {
         p->isa = LK_ISA_AVX512;
         p->int8 = lk_peak_int8_avx512;
@@ -79,7 +82,7 @@ static void run_int8(void *arg, uint32_t i_task, uint32_t i_thread) {
     for (uint32_t i = 0; i < 64; i++) {
         in[i] = (int8_t)(i * 37 + i_task);
     }
-    p->sums[i_thread] += p->int8(N_ROUNDS, in);
+    p->sums[i_thread] += p->int8(p->n_rounds, in);
 }
 
 /* The shortest of the runs that fit into `limit_s` (at least three). */
@@ -95,9 +98,18 @@ static double best_of(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks,
     return best > 1e-9 ? best : 1e-9;
 }
 
+static double measure_int8(lk_pool *pool, peak *p, uint32_t n_threads) {
+    if (p->int8 == NULL) {
+        return 0.0;
+    }
+    const uint32_t n_tasks = n_threads * TASKS_PER_THREAD;
+    const double taken = best_of(pool, run_int8, p, n_tasks, int8_s);
+    return (double)p->int8_ops * p->n_rounds * n_tasks / taken;
+}
+
 lk_status lk_cpu_peak_measure(lk_pool *pool, uint32_t isa_mask, const lk_allocator *allocator,
                               lk_machine_speed *speed, lk_error *err) {
-    peak p = {.isa = 0};
+    peak p = {.n_rounds = N_ROUNDS};
     choose(&p, isa_mask);
     char *memory = (char *)lk_alloc(allocator, MEMORY_BYTES);
     if (memory == NULL) {
@@ -111,11 +123,15 @@ lk_status lk_cpu_peak_measure(lk_pool *pool, uint32_t isa_mask, const lk_allocat
     speed->n_threads = lk_pool_n_threads(pool);
     speed->isa = p.isa;
     speed->read_bytes_per_s = (double)MEMORY_BYTES / read;
-    speed->int8_ops_per_s = 0.0;
-    if (p.int8 != NULL) {
-        const uint32_t n_tasks = speed->n_threads * TASKS_PER_THREAD;
-        const double taken = best_of(pool, run_int8, &p, n_tasks, int8_s);
-        speed->int8_ops_per_s = (double)p.int8_ops * N_ROUNDS * n_tasks / taken;
+    speed->int8_ops_per_s = measure_int8(pool, &p, speed->n_threads);
+    speed->matrix_ops_per_s = 0.0;
+#if defined(__x86_64__)
+    if (p.has_matrix) { /* its rounds are longer */
+        p.int8 = lk_peak_int8_amx;
+        p.int8_ops = LK_PEAK_INT8_AMX_OPS;
+        p.n_rounds = N_ROUNDS / 4;
+        speed->matrix_ops_per_s = measure_int8(pool, &p, speed->n_threads);
     }
+#endif
     return LK_OK;
 }
