@@ -1,5 +1,5 @@
-/* gen_unicode.c - makes src/text/unicode_categories.c and src/text/unicode_decompositions.c from
- * the Unicode character database.
+/* gen_unicode.c - makes src/text/unicode_categories.c, unicode_decompositions.c and unicode_cases.c
+ * from the Unicode character database.
  *
  *     gen_unicode UCD_FOLDER OUTPUT_FOLDER
  *
@@ -35,6 +35,7 @@ static uint8_t ccc[N_CODE_POINTS];
 static uint8_t excluded[N_CODE_POINTS];
 static decomposition decompositions[MAX_DECOMPOSITIONS];
 static size_t n_decompositions;
+static uint32_t upper[N_CODE_POINTS], lower[N_CODE_POINTS]; /* simple case mappings, 0: itself */
 static char version[16]; /* "16.0.0", from the head of DerivedNormalizationProps.txt */
 
 static void die(const char *what, const char *detail) {
@@ -108,6 +109,8 @@ static void read_unicode_data(const char *folder) {
             props[c] = category_of(f[2]);
             ccc[c] = (uint8_t)strtoul(f[3], NULL, 10);
         }
+        upper[cp] = (uint32_t)strtoul(f[12], NULL, 16);
+        lower[cp] = (uint32_t)strtoul(f[13], NULL, 16);
         if (f[5][0] != '\0' && f[5][0] != '<') { /* canonical */
             decomposition *d = &decompositions[n_decompositions++];
             char *end = NULL;
@@ -336,6 +339,52 @@ static void write_decompositions(const char *folder) {
     (void)fclose(out);
 }
 
+/* Runs of code points, one after another or every second one, that map at one distance. */
+static void write_case(FILE *out, const char *name, const uint32_t *map) {
+    size_t n_runs = 0, column = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) {
+            (void)fprintf(out, "\nconst size_t lk_unicode_n_%s = %zu;\n", name, n_runs);
+            (void)fprintf(out, "const lk_case_run lk_unicode_%s[%zu] = {\n", name, n_runs);
+        }
+        for (uint32_t c = 0; c < N_CODE_POINTS - 2; c++) {
+            const uint32_t first = c;
+            const long distance = (long)map[c] - (long)c;
+            uint32_t step = 1;
+            if (map[c] == 0) {
+                continue;
+            }
+            if (map[c + 1] == 0 && map[c + 2] != 0 &&
+                (long)map[c + 2] - (long)(c + 2) == distance) {
+                step = 2;
+            }
+            while (c + step < N_CODE_POINTS && map[c + step] != 0 &&
+                   (long)map[c + step] - (long)(c + step) == distance &&
+                   (step == 1 || map[c + 1] == 0)) {
+                c += step;
+            }
+            if (pass == 0) {
+                n_runs++;
+                continue;
+            }
+            char text[64];
+            const int width = snprintf(text, sizeof text, " {0x%x,0x%x,%ld,%u},", (unsigned)first,
+                                       (unsigned)c, distance, (unsigned)step);
+            wrap(out, &column, (size_t)width);
+            column += (size_t)fprintf(out, "%s", text);
+        }
+    }
+    (void)fprintf(out, "\n};\n");
+}
+
+static void write_cases(const char *folder) {
+    FILE *out = open_in(folder, "unicode_cases.c", "w");
+    write_head(out, "unicode_cases.c", "simple mappings to upper and lower case.");
+    write_case(out, "upper_runs", upper);
+    write_case(out, "lower_runs", lower);
+    (void)fclose(out);
+}
+
 int main(int argc, char **argv) {
     if (argc != 3) {
         (void)fprintf(stderr, "usage: gen_unicode UCD_FOLDER OUTPUT_FOLDER\n");
@@ -355,5 +404,6 @@ int main(int argc, char **argv) {
     }
     write_categories(argv[2]);
     write_decompositions(argv[2]);
+    write_cases(argv[2]);
     return 0;
 }

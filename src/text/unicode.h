@@ -1,9 +1,9 @@
 /* unicode.h - properties of code points (Unicode 16.0) and steps through UTF-8.
  *
  * The tables are generated (tools/gen_unicode.c). Only what the tokenizers need is here: general
- * category, white space, canonical decomposition, combining class. No case mapping, no scripts.
- * Invariant: every function accepts any code point up to LK_MAX_CODE_POINT and reads no byte
- * outside the text that it is given.
+ * category, white space, canonical decomposition, combining class, and for chat templates the
+ * simple case mappings. No scripts. Invariant: every function accepts any code point up to
+ * LK_MAX_CODE_POINT and reads no byte outside the text that it is given.
  */
 #ifndef LK_TEXT_UNICODE_H
 #define LK_TEXT_UNICODE_H
@@ -77,6 +77,20 @@ extern const size_t lk_unicode_n_decompositions;
 extern const lk_decomposition lk_unicode_decompositions[];
 extern const size_t lk_unicode_n_compositions;
 extern const uint16_t lk_unicode_compositions[];
+
+/* Code points first, first + step, ..., last map to the code point at `distance`. Sorted. */
+typedef struct lk_case_run {
+    uint32_t first, last;
+    int32_t distance;
+    uint32_t step;
+} lk_case_run;
+extern const size_t lk_unicode_n_upper_runs, lk_unicode_n_lower_runs;
+extern const lk_case_run lk_unicode_upper_runs[];
+extern const lk_case_run lk_unicode_lower_runs[];
+
+/* The simple case mapping: one code point to one. */
+uint32_t lk_unicode_upper(uint32_t cp);
+uint32_t lk_unicode_lower(uint32_t cp);
 
 /* Ranges of code points whose canonical combining class is not 0, sorted. */
 typedef struct lk_combining {
