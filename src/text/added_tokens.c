@@ -136,11 +136,15 @@ static void narrow(const lk_added_tokens *added, const lk_vocab *vocab, size_t d
 
 /* Length of the longest token of the sets at `pos`, or 0. */
 static size_t longest_at(const lk_added_tokens *added, const lk_vocab *vocab, uint32_t sets,
-                         const uint8_t *text, size_t n, size_t pos, uint32_t *id) {
+                         const uint8_t *text, const uint8_t *foreign, size_t n, size_t pos,
+                         uint32_t *id) {
     uint32_t low = added->first[text[pos]], high = added->first[text[pos] + 1];
     size_t longest = 0;
     for (size_t depth = 1; low < high; depth++) {
         size_t n_text = 0;
+        if (foreign != NULL && foreign[pos + depth - 1] != 0) {
+            sets &= ~(uint32_t)LK_ADDED_CONTROL;
+        }
         (void)lk_strings_get(&vocab->texts, added->ids[low], &n_text);
         if (n_text == depth) { /* texts are distinct, so only the first of the range can end here */
             if ((set_of(vocab, added->ids[low]) & sets) != 0) {
@@ -158,11 +162,11 @@ static size_t longest_at(const lk_added_tokens *added, const lk_vocab *vocab, ui
 }
 
 size_t lk_added_tokens_next(const lk_added_tokens *added, const lk_vocab *vocab, uint32_t sets,
-                            const uint8_t *text, size_t n, size_t pos, uint32_t *id,
-                            size_t *length) {
+                            const uint8_t *text, const uint8_t *foreign, size_t n, size_t pos,
+                            uint32_t *id, size_t *length) {
     for (; pos < n; pos++) {
         if ((added->sets[text[pos]] & sets) != 0) {
-            *length = longest_at(added, vocab, sets, text, n, pos, id);
+            *length = longest_at(added, vocab, sets, text, foreign, n, pos, id);
             if (*length != 0) {
                 break;
             }

@@ -22,9 +22,10 @@ lk_status lk_added_tokens_init(lk_added_tokens *added, const lk_vocab *vocab, lk
 void lk_added_tokens_deinit(lk_added_tokens *added, const lk_allocator *allocator);
 
 /* The first token of the sets `sets` (LK_ADDED_*) in text[pos .. n): returns where it begins and
- * sets *id and *length; n when there is none. */
+ * sets *id and *length; n when there is none. Control tokens are found only where all their bytes
+ * are 0 in `foreign` [n], unless it is NULL. */
 size_t lk_added_tokens_next(const lk_added_tokens *added, const lk_vocab *vocab, uint32_t sets,
-                            const uint8_t *text, size_t n, size_t pos, uint32_t *id,
-                            size_t *length);
+                            const uint8_t *text, const uint8_t *foreign, size_t n, size_t pos,
+                            uint32_t *id, size_t *length);
 
 #endif

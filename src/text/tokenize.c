@@ -47,7 +47,8 @@ static lk_status encode_stretch(lk_encoder *e, const uint8_t *text, size_t n) {
     return lk_spm_encode(e, out, n_out);
 }
 
-static lk_status encode_text(lk_encoder *e, const uint8_t *text, size_t n, uint32_t flags) {
+static lk_status encode_text(lk_encoder *e, const uint8_t *text, const uint8_t *foreign, size_t n,
+                             uint32_t flags) {
     uint32_t sets = LK_ADDED_USER;
     if ((flags & LK_TOKENIZE_PLAIN) != 0) {
         return encode_stretch(e, text, n);
@@ -58,8 +59,8 @@ static lk_status encode_text(lk_encoder *e, const uint8_t *text, size_t n, uint3
     for (size_t pos = 0; pos < n;) {
         uint32_t id = 0;
         size_t length = 0;
-        const size_t next =
-            lk_added_tokens_next(&e->t->added, &e->t->vocab, sets, text, n, pos, &id, &length);
+        const size_t next = lk_added_tokens_next(&e->t->added, &e->t->vocab, sets, text, foreign, n,
+                                                 pos, &id, &length);
         const lk_status status = encode_stretch(e, text + pos, next - pos);
         if (status != LK_OK) {
             return status;
@@ -72,7 +73,8 @@ static lk_status encode_text(lk_encoder *e, const uint8_t *text, size_t n, uint3
     return LK_OK;
 }
 
-static lk_status encode(lk_encoder *e, const char *text, size_t n, uint32_t flags) {
+static lk_status encode(lk_encoder *e, const char *text, const uint8_t *foreign, size_t n,
+                        uint32_t flags) {
     const lk_tokenizer *t = e->t;
     const uint8_t *bytes = (const uint8_t *)text;
     lk_text_buffer repaired;
@@ -88,7 +90,9 @@ static lk_status encode(lk_encoder *e, const char *text, size_t n, uint32_t flag
     }
     lk_status status = LK_OK;
     if (!lk_utf8_is_valid(bytes, n)) {
-        if (lk_utf8_repair(bytes, n, &repaired)) {
+        if (foreign != NULL) { /* its bytes would no longer fit */
+            status = lk_fail(e->err, LK_E_FORMAT, LK_NOWHERE, "the text is not well-formed UTF-8");
+        } else if (lk_utf8_repair(bytes, n, &repaired)) {
             bytes = repaired.data;
             n = repaired.n;
         } else {
@@ -96,7 +100,7 @@ static lk_status encode(lk_encoder *e, const char *text, size_t n, uint32_t flag
         }
     }
     if (status == LK_OK) {
-        status = encode_text(e, bytes, n, flags);
+        status = encode_text(e, bytes, foreign, n, flags);
     }
     if (status == LK_OK && (flags & LK_TOKENIZE_ADD_SPECIAL) != 0 && lk_tokenizer_adds_eos(t)) {
         lk_encoder_emit(e, (uint32_t)t->eos);
@@ -108,6 +112,12 @@ static lk_status encode(lk_encoder *e, const char *text, size_t n, uint32_t flag
 lk_status lk_tokenizer_encode(const lk_tokenizer *t, const char *text, size_t n_bytes,
                               uint32_t flags, int32_t *ids, size_t capacity, size_t *n_ids,
                               lk_error *err) {
+    return lk_tokenizer_encode_marked(t, text, NULL, n_bytes, flags, ids, capacity, n_ids, err);
+}
+
+lk_status lk_tokenizer_encode_marked(const lk_tokenizer *t, const char *text,
+                                     const uint8_t *foreign, size_t n_bytes, uint32_t flags,
+                                     int32_t *ids, size_t capacity, size_t *n_ids, lk_error *err) {
     if (n_ids != NULL) {
         *n_ids = 0;
     }
@@ -133,7 +143,7 @@ lk_status lk_tokenizer_encode(const lk_tokenizer *t, const char *text, size_t n_
     lk_text_buffer_init(&e.normal, &t->allocator);
     lk_merge_list_init(&e.list, &t->allocator);
     lk_word_cache_init(&e.words, n_bytes, &t->allocator);
-    const lk_status status = encode(&e, text, n_bytes, flags);
+    const lk_status status = encode(&e, text, foreign, n_bytes, flags);
     lk_text_buffer_deinit(&e.normal);
     lk_merge_list_deinit(&e.list);
     lk_word_cache_deinit(&e.words, &t->allocator);

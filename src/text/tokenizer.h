@@ -31,6 +31,12 @@ struct lk_tokenizer {
 lk_status lk_tokenizer_create(const lk_vocab_source *source, const lk_allocator *allocator,
                               lk_tokenizer **out, lk_error *err);
 
+/* lk_tokenizer_encode; control tokens are recognised only where all their bytes are 0 in `foreign`
+ * [n_bytes], unless it is NULL. With it the text must be well-formed UTF-8. */
+lk_status lk_tokenizer_encode_marked(const lk_tokenizer *t, const char *text,
+                                     const uint8_t *foreign, size_t n_bytes, uint32_t flags,
+                                     int32_t *ids, size_t capacity, size_t *n_ids, lk_error *err);
+
 /* One call of encode. */
 typedef struct lk_encoder {
     const lk_tokenizer *t;
