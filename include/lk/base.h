@@ -44,7 +44,9 @@ extern "C" {
     X(LK_E_CANCELLED, 12, "the caller asked to stop")                                              \
     X(LK_E_NOT_FOUND, 13, "the thing asked for does not exist")                                    \
     X(LK_E_NONFINITE, 14, "an infinite or NaN value arose")                                        \
-    X(LK_E_INTERNAL, 15, "an invariant of the library does not hold; please report it")
+    X(LK_E_INTERNAL, 15, "an invariant of the library does not hold; please report it")            \
+    X(LK_E_REFUSED, 16, "the chat template refused the messages, with its own words")              \
+    X(LK_E_TEMPLATE, 17, "the chat template failed on these messages")
 
 typedef enum lk_status {
 #define LK_STATUS_ENUM(name, number, text) name = number,
