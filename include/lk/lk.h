@@ -3,6 +3,7 @@
 #define LK_LK_H
 
 #include "lk/base.h"
+#include "lk/chat.h"
 #include "lk/context.h"
 #include "lk/engine.h"
 #include "lk/gguf.h"
