@@ -114,7 +114,7 @@ void bench_describe(bench_model *model, const lk_model *open);
 
 /* Seconds that the test takes at least, if memory is read and products are computed at the
  * machine's best speed; 0 when that is not known. */
-double bench_limit_seconds(const bench_test *test, const lk_machine_speed *machine,
+double bench_limit_seconds(const bench_test *t, const lk_machine_speed *speed,
                            bool with_matrix_units);
 
 /* "pp512", "tg128 @ d4096", "tg32 x8". */
