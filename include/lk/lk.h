@@ -7,6 +7,7 @@
 #include "lk/context.h"
 #include "lk/engine.h"
 #include "lk/gguf.h"
+#include "lk/grammar.h"
 #include "lk/machine.h"
 #include "lk/model.h"
 #include "lk/quantize.h"

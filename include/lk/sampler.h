@@ -5,9 +5,10 @@
  * a resumed or replayed run draws the same. There is no hidden random state; the only state is the
  * history of tokens that the penalties look at.
  *
- * Order of the chain: logit bias; repetition, presence and frequency penalties; top-k; typical;
- * top-p; min-p; temperature; draw. Temperature <= 0 is greedy: the largest logit after bias and
- * penalties, lowest id on a tie. What each stage computes: docs/sampling.md.
+ * Order of the chain: the grammar, if there is one (lk/grammar.h); logit bias; repetition, presence
+ * and frequency penalties; top-k; typical; top-p; min-p; temperature; draw. Temperature <= 0 is
+ * greedy: the largest logit after bias and penalties, lowest id on a tie. What each stage computes:
+ * docs/sampling.md.
  *
  * Thread rule: one thread at a time in a sampler; different samplers are independent.
  */
@@ -69,7 +70,8 @@ typedef struct lk_sample {
 
 /* Chooses the token that follows position `pos` (the position of the row that gave `logits`). The
  * logits are not changed. All must be finite, also after bias and penalties (LK_E_NONFINITE
- * otherwise); LK_E_ARG when the bias bans every token. Allocates nothing. */
+ * otherwise); LK_E_ARG when the bias bans every token. Allocates nothing, but under a
+ * grammar. */
 LK_API lk_status lk_sampler_sample(lk_sampler *sampler, const float *logits, int64_t pos,
                                    lk_sample *sample, lk_error *err);
 /* Adds a token (of the prompt or sampled) to the history that penalties look at. LK_E_ARG when it

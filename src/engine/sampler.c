@@ -115,6 +115,7 @@ void lk_sampler_free(lk_sampler *s) {
     const lk_allocator *a = s->allocator;
     const size_t n = s->n_vocab;
     lk_sampler_history *h = &s->history;
+    lk_sampler_unconstrain(s);
     lk_free_array(a, s->surprises, n, sizeof s->surprises[0]);
     lk_free_array(a, s->ranks, n, sizeof s->ranks[0]);
     lk_free_array(a, s->weights, n, sizeof s->weights[0]);
@@ -219,6 +220,9 @@ static lk_status run_stages(lk_sampler *s, const lk_sampler_stage *const *stages
 lk_status lk_sampler_choose(lk_sampler *sampler, const float *logits, int64_t pos,
                             lk_sample *sample, lk_error *err) {
     lk_status status = take_logits(sampler, logits, err);
+    if (status == LK_OK && sampler->matcher != NULL) {
+        status = lk_sampler_mask(sampler, err);
+    }
     if (status == LK_OK) {
         status = run_stages(sampler, logit_stages, N_LOGIT_STAGES, err);
     }
@@ -240,7 +244,8 @@ lk_status lk_sampler_choose(lk_sampler *sampler, const float *logits, int64_t po
     }
     if (chosen.n_candidates == 0) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("logit_bias"),
-                       "the logit bias bans every token");
+                       "the logit bias bans every token%s",
+                       sampler->matcher != NULL ? " that the grammar allows" : "");
     }
     *sample = chosen;
     return LK_OK;

@@ -2,12 +2,13 @@
  * one row, then a draw. Section 12 of docs/numerics.md is the definition.
  *
  * Invariant: the result depends on the logits, the parameters, the history and the position alone.
- * Nothing is allocated after lk_sampler_build. One thread at a time. */
+ * Nothing is allocated after lk_sampler_build, but under a grammar. One thread at a time. */
 #ifndef LK_ENGINE_SAMPLER_H
 #define LK_ENGINE_SAMPLER_H
 
 #include <stdbool.h>
 
+#include "grammar/matcher.h"
 #include "lk/sampler.h"
 
 /* What the penalties know of the past: how often each token occurs among the last ones. */
@@ -33,6 +34,7 @@ struct lk_sampler {
     uint32_t n_vocab;
     float *logits; /* [n_vocab] by id; -inf: banned by a bias */
     lk_sampler_history history;
+    lk_matcher *matcher; /* NULL: no grammar */
 
     /* Greedy sampling needs none of these. */
     uint32_t n;               /* candidates left */
@@ -63,6 +65,13 @@ lk_status lk_sampler_choose(lk_sampler *sampler, const float *logits, int64_t po
                             lk_sample *sample, lk_error *err);
 lk_status lk_sampler_note(lk_sampler *sampler, int32_t token, lk_error *err);
 void lk_sampler_forget(lk_sampler *sampler);
+
+/* Under a grammar (grammar_mask.c). NULL for both: under none. */
+lk_status lk_sampler_constrain(lk_sampler *sampler, const lk_grammar *grammar,
+                               const lk_token_trie *trie, lk_error *err);
+void lk_sampler_unconstrain(lk_sampler *sampler);
+/* Bans what the grammar does not allow. */
+lk_status lk_sampler_mask(lk_sampler *sampler, lk_error *err);
 
 /* For the stages. */
 

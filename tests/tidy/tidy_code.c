@@ -13,8 +13,8 @@ typedef struct module {
 } module;
 
 static const module modules[] = {
-    {"base", 0},  {"quant", 1},   {"gguf", 2},  {"ops", 2},    {"text", 2}, {"audio", 2},
-    {"graph", 3}, {"backend", 4}, {"model", 5}, {"engine", 6}, {"api", 7},
+    {"base", 0},  {"quant", 1},   {"gguf", 2},    {"ops", 2},   {"text", 2},   {"audio", 2},
+    {"graph", 3}, {"grammar", 3}, {"backend", 4}, {"model", 5}, {"engine", 6}, {"api", 7},
 };
 
 /* The module whose name is the first `n` characters of `text`, or NULL. */

@@ -1,4 +1,5 @@
-/* history.c - the tokens that the penalties look at: the last n, or all, counted as they come. */
+/* history.c - the tokens that the penalties look at: the last n, or all, counted as they come; and
+ * the grammar, which moves on with them. */
 #include <string.h>
 
 #include "base/error.h"
@@ -25,6 +26,12 @@ lk_status lk_sampler_note(lk_sampler *sampler, int32_t token, lk_error *err) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("token"), "token %d, expected 0 .. %u", token,
                        sampler->n_vocab - 1);
     }
+    if (sampler->matcher != NULL) {
+        const lk_status status = lk_matcher_token(sampler->matcher, (uint32_t)token, err);
+        if (status != LK_OK) {
+            return status;
+        }
+    }
     if (h->counts == NULL) {
         return LK_OK; /* no penalty is on */
     }
@@ -49,4 +56,7 @@ void lk_sampler_forget(lk_sampler *sampler) {
     h->n_distinct = 0;
     h->n_filled = 0;
     h->i_next = 0;
+    if (sampler->matcher != NULL) {
+        lk_matcher_rewind(sampler->matcher);
+    }
 }
