@@ -31,6 +31,8 @@ static bool open_all(run *r) {
 
 static void close_all(run *r) {
     lk_sampler_destroy(r->sampler);
+    lk_grammar_destroy(r->grammar);
+    lk_token_trie_destroy(r->trie);
     lk_context_destroy(r->context);
     lk_model_close(r->model);
     lk_text_stream_deinit(&r->stream);
@@ -51,8 +53,8 @@ int lk_command_run(int argc, char **argv) {
         .options = &options,
         .stream = {.stops = options.stops.items, .n_stops = options.stops.n},
     };
-    const bool ok = open_all(&r) && run_read_prompt(&r) && run_prepare(&r) && run_generate(&r) &&
-                    run_report(&r);
+    const bool ok = open_all(&r) && run_compile_grammar(&r) && run_read_prompt(&r) &&
+                    run_prepare(&r) && run_generate(&r) && run_report(&r);
     exit_status = !ok ? 1 : (r.stop == RUN_STOP_CANCELLED ? lk_console_interrupt_status() : 0);
     close_all(&r);
     return lk_console_finish("run", exit_status);

@@ -2,6 +2,7 @@
 #ifndef LK_RUN_H
 #define LK_RUN_H
 
+#include "lk/grammar.h"
 #include "open_model.h"
 #include "options.h"
 #include "text_stream.h"
@@ -28,6 +29,9 @@ typedef struct run_options {
     bool has_seed;
     lk_option_list logit_bias; /* ID=BIAS */
     lk_option_list stops;
+    const char *grammar; /* a file or the text itself; likewise below */
+    const char *json_schema;
+    bool json_object;
     bool ids;
     bool digests;
     bool json;
@@ -44,7 +48,7 @@ bool run_parse(int argc, char **argv, run_options *o, int *exit_status);
 
 typedef enum run_stop {
     RUN_STOP_LENGTH,   /* -n tokens */
-    RUN_STOP_END,      /* a token that ends the text */
+    RUN_STOP_END,      /* a token that ends the text, or a text that the grammar ends */
     RUN_STOP_TEXT,     /* a stop text */
     RUN_STOP_CONTEXT,  /* no position is left */
     RUN_STOP_CANCELLED /* Ctrl-C */
@@ -58,6 +62,8 @@ typedef struct run {
     lk_model_info info;
     lk_context *context;
     lk_sampler *sampler;
+    lk_grammar *grammar; /* NULL: none */
+    lk_token_trie *trie; /* for the grammar */
     int64_t n_ctx;
     uint64_t seed;
     char *prompt_text;
@@ -79,6 +85,10 @@ typedef struct run {
 
 /* Reads and encodes the prompt; checks that it fits. All below print the reason on failure. */
 bool run_read_prompt(run *r);
+/* Whether the options that ask for a grammar go together. */
+bool run_check_grammar(const run_options *o);
+/* Compiles the grammar or schema, if one is asked for. */
+bool run_compile_grammar(run *r);
 /* Creates sampler and context. */
 bool run_prepare(run *r);
 /* Computes the prompt and generates; text and tables go out as they come. */

@@ -211,6 +211,10 @@ static bool decode_prompt(run *r) {
             return lk_console_failed("run", &err) == 0;
         }
     }
+    if (r->grammar != NULL &&
+        lk_sampler_set_grammar(r->sampler, r->grammar, r->trie, &err) != LK_OK) {
+        return lk_console_failed("run", &err) == 0;
+    }
     return true;
 }
 
@@ -283,7 +287,8 @@ static bool sample_token(run *r, size_t i_row, int64_t pos, size_t *n_done) {
 /* Whether the run ends after the last token; sets r->stop. */
 static bool is_over(run *r, int64_t next_pos) {
     const run_options *o = r->options;
-    if (lk_tokenizer_is_end(r->tokenizer, r->ids[r->n_ids - 1])) {
+    if (lk_tokenizer_is_end(r->tokenizer, r->ids[r->n_ids - 1]) ||
+        lk_sampler_grammar_progress(r->sampler) == LK_GRAMMAR_COMPLETE) {
         r->stop = RUN_STOP_END;
     } else if (r->stream.is_stopped) {
         r->stop = RUN_STOP_TEXT;

@@ -14,6 +14,8 @@ static const char help[] =
     "  --logit-bias ID=X     add X to a token's logit (-inf bans it); may be repeated\n"
     "  --seed N              repeats a run (default: random, and printed)\n"
     "  --stop TEXT           end before this text; may be repeated\n"
+    "  --grammar FILE|TEXT   keep the text to a grammar in GBNF\n"
+    "  --json-schema FILE|TEXT   keep it to a JSON schema; --json-object: to any JSON object\n"
     "  --ignore-eos          go on where the model would end\n"
     "  -c, --ctx N           positions of the context (default: as the model was trained)\n"
     "  --kv-type T[,T]       keys and values as f32, f16 (default) or q8_0\n"
@@ -43,7 +45,7 @@ static bool check_options(run_options *o, const char *input, const char *file,
             return false;
         }
     }
-    return lk_parse_kv_type("run", kv_type, &o->k_type, &o->v_type);
+    return run_check_grammar(o) && lk_parse_kv_type("run", kv_type, &o->k_type, &o->v_type);
 }
 
 bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
@@ -80,6 +82,9 @@ bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
         {"--logit-bias", NULL, LK_OPTION_LIST, &o->logit_bias, 0, 0, NULL},
         {"--seed", NULL, LK_OPTION_U64, &o->seed, 0, 0, &o->has_seed},
         {"--stop", NULL, LK_OPTION_LIST, &o->stops, 0, 0, NULL},
+        {"--grammar", NULL, LK_OPTION_TEXT, &o->grammar, 0, 0, NULL},
+        {"--json-schema", NULL, LK_OPTION_TEXT, &o->json_schema, 0, 0, NULL},
+        {"--json-object", NULL, LK_OPTION_FLAG, &o->json_object, 0, 0, NULL},
         {"--kv-type", NULL, LK_OPTION_TEXT, &kv_type, 0, 0, NULL},
         {"--ids", NULL, LK_OPTION_FLAG, &o->ids, 0, 0, NULL},
         {"--digests", NULL, LK_OPTION_FLAG, &o->digests, 0, 0, NULL},
