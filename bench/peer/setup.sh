@@ -19,6 +19,7 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 case "$folder/" in "$(cd "$here/../.." && pwd)"/build/*) ;; "$(cd "$here/../.." && pwd)"/*)
     echo "setup.sh: $folder is inside the source tree; nothing of the peer belongs there" >&2
+    rmdir "$folder" 2>/dev/null || true
     exit 2
     ;;
 esac
