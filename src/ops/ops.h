@@ -23,7 +23,7 @@ enum {
     LK_SUBGROUP = 16,      /* activations per entry of lk_act_rows.sums */
     LK_MAX_HEAD_DIM = 256, /* head sizes are multiples of 8 up to this */
     LK_KV_GROUP = 32,      /* elements per scale of a q8_0 KV head; the last group may be shorter */
-    LK_ATTN_MAX_QUERIES = 16
+    LK_ATTN_MAX_QUERIES = 32
 };
 
 /* Rows of quantised activations (section 4 of numerics.md). Row r: q + r * q_stride,

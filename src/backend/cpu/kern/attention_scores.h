@@ -246,6 +246,9 @@ LK_INLINE void lk_attn_scores_f16(const lk_attn_queries *queries, size_t n_queri
         alignas(64) float wide[LK_ATTN_KEYS * LK_MAX_HEAD_DIM];
         const size_t stride = (head_dim + 15) / 16 * 16;
         for (size_t c = 0; c < LK_ATTN_KEYS; c++) {
+            for (size_t line = 0; line < head_dim * 2; line += 64) {
+                lk_attn_fetch(ahead, 1);
+            }
             for (size_t k = 0; k < head_dim; k += LK_VEC_LANES) {
                 lk_vf_store(wide + c * stride + k,
                             lk_vf_load_f16_n(block + ((j + c) * head_dim + k) * 2,

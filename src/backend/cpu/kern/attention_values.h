@@ -248,8 +248,8 @@ LK_INLINE void lk_attn_sum_head(lk_attn_source source, int n_q, const uint8_t *b
 
 /* Many queries: a slab is unpacked once for all of them. Keys [begin, end) are seen by some. */
 LK_INLINE void lk_attn_sum_wide(lk_attn_source source, lk_attn_source wide, const uint8_t *block,
-                                size_t head_dim, lk_attn_span seen, const lk_attn_active *queries,
-                                size_t n_queries) {
+                                size_t head_dim, lk_attn_span seen, lk_attn_ahead *ahead,
+                                const lk_attn_active *queries, size_t n_queries) {
     alignas(64) float unpacked[LK_CHUNK * LK_ATTN_SLAB];
     const size_t bytes = lk_attn_value_bytes(source);
     size_t k = 0;
@@ -257,6 +257,7 @@ LK_INLINE void lk_attn_sum_wide(lk_attn_source source, lk_attn_source wide, cons
         lk_attn_slab slab = {block + k * bytes, head_dim * bytes, k, LK_VEC_LANES, NULL};
         if (source != LK_ATTN_F32) {
             for (size_t j = seen.begin; j < seen.end; j++) {
+                lk_attn_fetch(ahead, LK_ATTN_SLAB / 32);
 #pragma GCC unroll 4
                 for (int v = 0; v < LK_ATTN_SLAB_VECS; v++) {
                     lk_vf_store(
@@ -287,7 +288,7 @@ LK_INLINE void lk_attn_sum_values(lk_kv_format format, const uint8_t *block, siz
                                 : format == LK_KV_FORMAT_F16 ? LK_ATTN_WIDE_F16
                                                              : LK_ATTN_WIDE_Q8_0;
     if (n_queries >= LK_ATTN_WIDE_FROM) {
-        lk_attn_sum_wide(source, wide, block, head_dim, seen, queries, n_queries);
+        lk_attn_sum_wide(source, wide, block, head_dim, seen, &ahead, queries, n_queries);
         return;
     }
     size_t i = 0;
