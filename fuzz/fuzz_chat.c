@@ -93,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                status == LK_E_LIMIT);
     params.allocator = &c.base;
     params.bos_token = "<s>";
+    params.n_bos_token = 3;
     params.local_time_s = 1721995200;
     params.messages = part(&data, &size, &params.n_messages);
     if (params.n_messages == 0) {

@@ -2,12 +2,14 @@
 #ifndef LK_RUN_H
 #define LK_RUN_H
 
+#include "conversation.h"
 #include "lk/grammar.h"
 #include "open_model.h"
 #include "options.h"
 #include "text_stream.h"
 
 typedef struct run_options {
+    lk_conversation_options conversation; /* with --chat */
     const char *model;
     const char *prompt;      /* -p */
     const char *prompt_file; /* -f, or "-" */

@@ -6,7 +6,9 @@ static const char help[] =
     "usage: lockstep run MODEL -p TEXT | -f FILE | -   [OPTIONS]\n"
     "Continues a prompt (TEXT, a file, or standard input) and prints the text as it comes.\n\n"
     "  -n N                  tokens to generate (256; -1: until the context is full)\n"
-    "  --chat                put the prompt into ChatML turns and answer as the assistant\n"
+    "  --chat                answer the prompt with the model's chat template\n"
+    "  --system TEXT --tools FILE --chat-template FILE|NAME --chat-template-kwargs JSON\n"
+    "                        with --chat, as in lockstep template\n"
     "  --temp T              temperature (0.8; 0: always the best token)\n"
     "  --top-k N --top-p P --min-p P --typical P     candidates (40, 0.95, 0.05, 1: off)\n"
     "  --repeat-penalty R --presence-penalty X --frequency-penalty X     (1, 0, 0: off)\n"
@@ -39,6 +41,13 @@ static bool check_options(run_options *o, const char *input, const char *file,
         return false;
     }
     o->prompt_file = file != NULL ? file : input;
+    const lk_conversation_options *c = &o->conversation;
+    if (!o->chat && (c->system != NULL || c->tools != NULL || c->chat_template != NULL ||
+                     c->variables != NULL)) {
+        (void)lk_console_error("run", "--system, --tools, --chat-template and "
+                                      "--chat-template-kwargs need --chat");
+        return false;
+    }
     for (size_t i = 0; i < o->stops.n; i++) {
         if (o->stops.items[i][0] == '\0') {
             (void)lk_console_error("run", "--stop needs a text that is not empty");
@@ -64,6 +73,7 @@ bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
     const char *input = NULL;
     const char *file = NULL;
     const lk_option options[] = {
+        LK_CONVERSATION_OPTIONS(&o->conversation),
         {"--prompt", "-p", LK_OPTION_TEXT, &o->prompt, 0, 0, NULL},
         {"--file", "-f", LK_OPTION_TEXT, &file, 0, 0, NULL},
         {"--n-predict", "-n", LK_OPTION_INT, &o->n_predict, -1, 1e9, NULL},

@@ -4,26 +4,6 @@
 
 #include "run.h"
 
-static const char turn_begin[] = "<|im_start|>user\n";
-static const char turn_end[] = "<|im_end|>\n<|im_start|>assistant\n";
-
-/* Whether the text holds what would be read as special tokens. */
-static bool holds_special(const lk_tokenizer *tokenizer, const char *text, size_t n, bool *result) {
-    size_t n_plain = 0;
-    size_t n_parsed = 0;
-    int32_t *plain = lk_encode("run", tokenizer, text, n, 0, &n_plain);
-    int32_t *parsed =
-        plain != NULL ? lk_encode("run", tokenizer, text, n, LK_TOKENIZE_PARSE_SPECIAL, &n_parsed)
-                      : NULL;
-    if (parsed != NULL) {
-        *result = n_plain != n_parsed || memcmp(plain, parsed, n_plain * sizeof plain[0]) != 0;
-    }
-    free(plain);
-    const bool ok = parsed != NULL;
-    free(parsed);
-    return ok;
-}
-
 static bool append_ids(run *r, const char *text, size_t n_bytes, uint32_t flags) {
     size_t n = 0;
     int32_t *ids = lk_encode("run", r->tokenizer, text, n_bytes, flags, &n);
@@ -39,26 +19,21 @@ static bool append_ids(run *r, const char *text, size_t n_bytes, uint32_t flags)
     return all != NULL;
 }
 
-/* The markers of the turns are special tokens; the user's own text is only read for such with
- * --special. Without any in it the whole is encoded in one piece. */
+/* The prompt as the user's message, through the model's chat template. */
 static bool encode_chat(run *r, const char *text, size_t n) {
-    bool is_split = false;
-    if (!r->options->special && !holds_special(r->tokenizer, text, n, &is_split)) {
-        return false;
+    lk_conversation c;
+    lk_chat_prompt *prompt = NULL;
+    if (lk_conversation_open(&c, "run", lk_model_gguf(r->model), r->tokenizer,
+                             &r->options->conversation) &&
+        lk_conversation_add(&c, "user", text, n)) {
+        prompt = lk_conversation_render(&c, LK_CHAT_GENERATION_PROMPT);
     }
-    if (is_split) {
-        return append_ids(r, turn_begin, strlen(turn_begin),
-                          LK_TOKENIZE_ADD_SPECIAL | LK_TOKENIZE_PARSE_SPECIAL) &&
-               append_ids(r, text, n, 0) &&
-               append_ids(r, turn_end, strlen(turn_end), LK_TOKENIZE_PARSE_SPECIAL);
+    if (prompt != NULL) {
+        r->prompt = lk_conversation_encode(&c, prompt, r->options->special, &r->n_prompt);
     }
-    lk_buffer whole = {NULL, 0, 0};
-    const bool ok =
-        lk_buffer_add(&whole, turn_begin, strlen(turn_begin)) && lk_buffer_add(&whole, text, n) &&
-        lk_buffer_add(&whole, turn_end, strlen(turn_end)) &&
-        append_ids(r, whole.data, whole.n, LK_TOKENIZE_ADD_SPECIAL | LK_TOKENIZE_PARSE_SPECIAL);
-    free(whole.data);
-    return ok;
+    lk_chat_prompt_close(prompt);
+    lk_conversation_close(&c);
+    return r->prompt != NULL;
 }
 
 static bool encode_prompt(run *r, const char *text, size_t n) {

@@ -85,8 +85,10 @@ typedef struct lk_chat_params {
     size_t n_tools;
     const char *variables; /* JSON: an object; more variables (chat_template_kwargs); NULL: none */
     size_t n_variables;
-    const char *bos_token; /* zero-terminated; NULL: not defined (see lk_chat_params_tokens) */
+    const char *bos_token; /* texts; NULL: not defined (see lk_chat_params_tokens) */
+    size_t n_bos_token;
     const char *eos_token;
+    size_t n_eos_token;
     int64_t local_time_s; /* for strftime_now: seconds since 1970-01-01 00:00 on the local clock;
                              LK_CHAT_NO_TIME: the template sees no strftime_now */
     uint32_t flags;

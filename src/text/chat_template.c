@@ -7,6 +7,7 @@
 #include "base/fpenv.h"
 #include "base/params.h"
 #include "text/jinja/jinja_text.h"
+#include "text/normalize.h"
 
 LK_NO_TAIL_PADDING(lk_chat_params, reserved);
 
@@ -116,9 +117,10 @@ uint32_t lk_chat_template_abilities(const lk_chat_template *t, int with_tools) {
 }
 
 void lk_chat_params_tokens(lk_chat_params *params, const lk_tokenizer *tokenizer) {
-    size_t n = 0;
-    params->bos_token = lk_tokenizer_token_text(tokenizer, lk_tokenizer_bos(tokenizer), &n);
-    params->eos_token = lk_tokenizer_token_text(tokenizer, lk_tokenizer_eos(tokenizer), &n);
+    const int32_t bos = lk_tokenizer_bos(tokenizer), eos = lk_tokenizer_eos(tokenizer);
+    params->n_bos_token = params->n_eos_token = 0;
+    params->bos_token = lk_tokenizer_token_text(tokenizer, bos, &params->n_bos_token);
+    params->eos_token = lk_tokenizer_token_text(tokenizer, eos, &params->n_eos_token);
 }
 
 /* ---- rendering ---- */
@@ -197,11 +199,14 @@ static lk_status set_variables(lk_jvm *vm, const lk_chat_params *params) {
     return status;
 }
 
-static bool set_token(lk_jvm *vm, const char *name, const char *text) {
+static bool set_token(lk_jvm *vm, const char *name, const char *text, size_t n) {
     if (text == NULL) {
         return true;
     }
-    const lk_jstring *s = lk_jstring_text(&vm->heap, text);
+    if (!lk_utf8_is_valid((const uint8_t *)text, n)) {
+        return lk_jfail_status(vm, LK_E_FORMAT, "the text of %s is not well-formed UTF-8", name);
+    }
+    const lk_jstring *s = lk_jstring_new(&vm->heap, text, n, LK_J_TEMPLATE);
     return lk_jcheck(vm, s != NULL) && lk_jvm_set(vm, name, lk_jstr(s));
 }
 
@@ -211,8 +216,8 @@ static lk_status set_context(lk_jvm *vm, const lk_chat_params *params) {
     vm->now_s = vm->has_now ? params->local_time_s : 0;
     const lk_jvalue hidden = {.type = LK_J_UNSET};
     const bool prompt = (params->flags & LK_CHAT_GENERATION_PROMPT) != 0;
-    if (!set_token(vm, "bos_token", params->bos_token) ||
-        !set_token(vm, "eos_token", params->eos_token) ||
+    if (!set_token(vm, "bos_token", params->bos_token, params->n_bos_token) ||
+        !set_token(vm, "eos_token", params->eos_token, params->n_eos_token) ||
         (!vm->has_now && !lk_jvm_set(vm, "strftime_now", hidden)) ||
         !lk_jvm_set(vm, "add_generation_prompt", lk_jbool(prompt))) {
         return vm->status;

@@ -40,6 +40,8 @@ static lk_status render(const lk_chat_template *t, const json_t *row, lk_chat_pr
     params.variables = extra;
     params.n_variables = extra != NULL ? strlen(extra) : 0;
     params.bos_token = json_string_value(json_object_get(row, "bos_token"));
+    params.n_bos_token = json_string_length(json_object_get(row, "bos_token"));
+    params.n_eos_token = json_string_length(json_object_get(row, "eos_token"));
     params.eos_token = json_string_value(json_object_get(row, "eos_token"));
     params.local_time_s = NOON_2024_07_26;
     params.flags = LK_CHAT_AS_GIVEN;

@@ -24,6 +24,7 @@ static lk_status render(const lk_chat_template *t, const char *messages, const c
     params.variables = variables;
     params.n_variables = variables != NULL ? strlen(variables) : 0;
     params.bos_token = "<s>";
+    params.n_bos_token = 3;
     params.flags = flags;
     return lk_chat_render(t, &params, prompt, err);
 }
