@@ -13,7 +13,7 @@ static const char help[] =
     "Writes OUT, a GGUF file with random weights in the exact shape of a known model. Its speed\n"
     "and memory are those of the real one; its text means nothing.\n\n"
     "  SHAPE            qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, llama3.2-1b, llama3.1-8b;\n"
-    "                   qwen3-tiny and llama3-tiny for tests (case ignored)\n"
+    "                   qwen3-tiny and others for tests; a name that is none lists all\n"
     "  FORMAT           as of `lockstep quantize` (Q4_K_M, Q8_0, ...), or one format for every\n"
     "                   matrix (Q5_0, IQ4_XS, ...)\n"
     "  --seed N         of the weights (default: 1); the same seed gives the same file\n"
