@@ -21,6 +21,7 @@ program cmake cmake
 program ninja ninja-build
 program pkg-config pkg-config
 module jansson libjansson-dev
+module libmicrohttpd libmicrohttpd-dev
 NEEDS
     [ "$list" = test ] || return 0
     cat <<'NEEDS'

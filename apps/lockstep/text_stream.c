@@ -21,12 +21,14 @@ bool lk_buffer_add(lk_buffer *buffer, const char *bytes, size_t n) {
     return true;
 }
 
-/* Where the first stop text begins in the held text; its length when there is none. */
-static size_t find_stop(const lk_text_stream *s) {
+/* Where the first stop text begins in the held text, and which one it is; the held length when
+ * there is none. */
+static size_t find_stop(const lk_text_stream *s, size_t *i_stop) {
     for (size_t i = 0; i < s->held.n; i++) {
         for (size_t k = 0; k < s->n_stops; k++) {
             const size_t n = strlen(s->stops[k]);
             if (n <= s->held.n - i && memcmp(s->held.data + i, s->stops[k], n) == 0) {
+                *i_stop = k;
                 return i;
             }
         }
@@ -67,7 +69,7 @@ static bool push_text(lk_text_stream *s, const char *text, size_t n, lk_buffer *
     if (!lk_buffer_add(&s->held, text, n)) {
         return false;
     }
-    const size_t n_before = find_stop(s);
+    const size_t n_before = find_stop(s, &s->i_stop);
     if (n_before < s->held.n) {
         s->is_stopped = true;
         return give_out(s, n_before, out);

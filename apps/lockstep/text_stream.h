@@ -25,6 +25,7 @@ typedef struct lk_text_stream {
     lk_utf8_stream utf8;
     lk_buffer held;
     bool is_stopped; /* a stop text came; nothing is given out any more */
+    size_t i_stop;   /* which one */
 } lk_text_stream;
 
 /* Takes the bytes of a token and appends to `out` what is certain. False when memory is short. */

@@ -1,0 +1,201 @@
+/* cmd_replay.c - `lockstep replay`: computes what a receipt says again, alone, and names the first
+ * token whose logits or choice differ. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "open_model.h"
+#include "options.h"
+#include "replay.h"
+
+static const char help[] =
+    "usage: lockstep replay MODEL RECEIPT [OPTIONS]\n"
+    "Computes a receipt again (a file, or - for standard input): the object itself, or the answer\n"
+    "of a server that holds some. Exit status 0 when all tokens and digests agree, 1 when one "
+    "does\n"
+    "not; it is named.\n\n"
+    "  -t, --threads N         threads (default: one per processor); never changes the result\n\n"
+    "example: curl -s localhost:8080/v1/completions -d '{\"prompt\": \"Hi\", \"receipt\": true}' "
+    "|\n"
+    "         lockstep replay model.gguf -\n";
+
+enum { PIECE = 64, MAX_RECEIPT_BYTES = 1 << 28 };
+
+typedef struct replay {
+    lk_model *model;
+    lk_model_info info;
+    lk_context *context;
+    lk_sampler *sampler;
+    const replay_receipt *receipt;
+    int64_t n_threads;
+} replay;
+
+static bool check_model(const replay *r) {
+    lk_error err;
+    uint8_t digest[32];
+    char hex[65];
+    if (strcmp(r->receipt->numerics, lk_numerics_version()) != 0) {
+        return lk_console_error("replay", "the receipt was computed by the numerics %s, this is %s",
+                                r->receipt->numerics, lk_numerics_version()) == 0;
+    }
+    if (lk_model_digest(r->model, (uint32_t)r->n_threads, NULL, NULL, digest, &err) != LK_OK) {
+        return lk_console_failed("replay", &err) == 0;
+    }
+    lk_hex(digest, 32, hex);
+    if (strcmp(hex, r->receipt->model) != 0) {
+        return lk_console_error("replay", "the receipt is of the model %.64s, this is %s",
+                                r->receipt->model, hex) == 0;
+    }
+    return true;
+}
+
+static bool prepare(replay *r) {
+    lk_error err;
+    const replay_receipt *receipt = r->receipt;
+    lk_context_params params = LK_CONTEXT_PARAMS_INIT;
+    params.n_threads = (uint32_t)r->n_threads;
+    params.kv_positions = (int64_t)(receipt->n_prompt + receipt->n_ids);
+    params.max_logits = PIECE;
+    params.k_type = receipt->k_type;
+    params.v_type = receipt->v_type;
+    if (lk_context_create(r->model, &params, &r->context, &err) != LK_OK ||
+        lk_sampler_create(&receipt->sampler, r->info.n_vocab, &r->sampler, &err) != LK_OK) {
+        return lk_console_failed("replay", &err) == 0;
+    }
+    for (size_t i = 0; i < receipt->n_prompt; i++) {
+        if (lk_sampler_accept(r->sampler, receipt->tokens[i], &err) != LK_OK) {
+            return lk_console_failed("replay", &err) == 0;
+        }
+    }
+    return true;
+}
+
+/* Holds token i of the receipt against the logits of the row before it. */
+static bool check_token(const replay *r, size_t i, const float *logits) {
+    lk_error err;
+    uint8_t digest[16];
+    char hex[33];
+    lk_sample sample;
+    const replay_receipt *receipt = r->receipt;
+    const size_t pos = receipt->n_prompt + i;
+    const char *wanted = json_string_value(json_array_get(receipt->digests, i));
+    lk_logits_digest(logits, (size_t)r->info.n_vocab, digest);
+    lk_hex(digest, 16, hex);
+    if (strcmp(hex, wanted) != 0) {
+        (void)printf("token %zu (position %zu) differs: its logits have the digest %s, the receipt "
+                     "says %.32s\n",
+                     i, pos, hex, wanted);
+        return false;
+    }
+    if (lk_sampler_sample(r->sampler, logits, (int64_t)pos - 1, &sample, &err) != LK_OK) {
+        return lk_console_failed("replay", &err) == 0;
+    }
+    if (sample.token != receipt->tokens[pos]) {
+        (void)printf("token %zu (position %zu) differs: %d is sampled from the same logits, the "
+                     "receipt says %d\n",
+                     i, pos, sample.token, receipt->tokens[pos]);
+        return false;
+    }
+    return lk_sampler_accept(r->sampler, sample.token, &err) == LK_OK ||
+           lk_console_failed("replay", &err) == 0;
+}
+
+static bool compute(const replay *r) {
+    lk_error err;
+    lk_row rows[PIECE];
+    const replay_receipt *receipt = r->receipt;
+    const size_t n_rows = receipt->n_prompt + receipt->n_ids - (receipt->n_ids > 0);
+    for (size_t first = 0; first < n_rows; first += PIECE) {
+        size_t n = 0;
+        for (; n < PIECE && first + n < n_rows; n++) {
+            const size_t pos = first + n;
+            rows[n] = (lk_row){receipt->tokens[pos], 0, (int64_t)pos,
+                               pos + 1 >= receipt->n_prompt ? LK_ROW_LOGITS : 0, 0};
+        }
+        if (lk_context_decode(r->context, rows, n, NULL, &err) != LK_OK) {
+            return lk_console_failed("replay", &err) == 0;
+        }
+        for (size_t k = 0; k < n; k++) {
+            const float *logits = NULL;
+            if ((rows[k].flags & LK_ROW_LOGITS) == 0 || receipt->n_ids == 0) {
+                continue;
+            }
+            if (lk_context_logits(r->context, k, &logits, &err) != LK_OK) {
+                return lk_console_failed("replay", &err) == 0;
+            }
+            if (!check_token(r, first + k + 1 - receipt->n_prompt, logits)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool replay_one(replay *r, const json_t *json, size_t i) {
+    replay_receipt receipt;
+    if (!replay_read(json, &receipt)) {
+        return false;
+    }
+    r->receipt = &receipt;
+    const bool ok = check_model(r) && prepare(r) && compute(r);
+    if (ok) {
+        (void)printf("receipt %zu: %zu tokens after a prompt of %zu agree\n", i, receipt.n_ids,
+                     receipt.n_prompt);
+    }
+    lk_sampler_destroy(r->sampler);
+    lk_context_destroy(r->context);
+    r->sampler = NULL;
+    r->context = NULL;
+    r->receipt = NULL;
+    replay_free(&receipt);
+    return ok;
+}
+
+static json_t *load(const char *path) {
+    json_error_t error;
+    size_t n = 0;
+    char *text = lk_console_read("replay", path, MAX_RECEIPT_BYTES, &n);
+    if (text == NULL) {
+        return NULL;
+    }
+    json_t *root = json_loadb(text, n, 0, &error);
+    free(text);
+    if (root == NULL) {
+        (void)lk_console_error("replay", "%s is not valid JSON: line %d, column %d", path,
+                               error.line, error.column);
+    } else if (replay_find(root, 0) == NULL) {
+        (void)lk_console_error("replay", "%s holds no receipt", path);
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+int lk_command_replay(int argc, char **argv) {
+    const char *model = NULL;
+    const char *path = NULL;
+    int exit_status = 0;
+    replay r = {.model = NULL, .info = LK_MODEL_INFO_INIT};
+    const lk_option options[] = {
+        {"--threads", "-t", LK_OPTION_INT, &r.n_threads, 1, 256, NULL},
+    };
+    const lk_positional positionals[] = {{"MODEL", &model, true}, {"RECEIPT", &path, true}};
+    const lk_command_line line = {"replay", help, options, 1, positionals, 2};
+    if (!lk_options_parse(&line, argc, argv, &exit_status)) {
+        return exit_status;
+    }
+    json_t *root = load(path);
+    bool ok = root != NULL;
+    if (ok) {
+        r.model = lk_open_model("replay", model, r.n_threads, true);
+        ok = r.model != NULL && lk_model_get_info(r.model, &r.info, NULL) == LK_OK;
+    }
+    const json_t *json = NULL;
+    for (size_t i = 0; ok && (json = replay_find(root, i)) != NULL; i++) {
+        ok = replay_one(&r, json, i);
+    }
+    lk_model_close(r.model);
+    json_decref(root);
+    return lk_console_finish("replay", ok ? 0 : 1);
+}

@@ -1,0 +1,63 @@
+/* serve_decode.h - the body of a request for text: bytes to checked settings. Knows nothing of
+ * HTTP, the model or the engine, so that it can be fuzzed alone. */
+#ifndef LK_SERVE_DECODE_H
+#define LK_SERVE_DECODE_H
+
+#include "lk/sampler.h"
+#include "serve_fields.h"
+
+typedef enum serve_kind {
+    SERVE_CHAT,       /* /v1/chat/completions */
+    SERVE_COMPLETION, /* /v1/completions */
+    SERVE_LLAMA       /* /completion, as llama-server has it */
+} serve_kind;
+
+enum { SERVE_MAX_STOPS = 16, SERVE_MAX_STOP_BYTES = 1024, SERVE_MAX_PROMPTS = 64 };
+
+typedef struct serve_settings {
+    serve_kind kind;
+    json_t *root;           /* owned */
+    const char *model;      /* NULL: not given; borrowed from root, likewise below */
+    const json_t *messages; /* SERVE_CHAT: an array that is not empty */
+    const json_t *prompt;   /* the others: checked by serve_count_prompts */
+    size_t n_prompts;
+    bool stream;
+    bool include_usage;
+    int64_t max_tokens; /* -1: as many as there is room for */
+    int64_t n;
+    lk_sampler_params sampler; /* logit_bias points to `biases` */
+    lk_logit_bias *biases;     /* owned */
+    bool has_seed;
+    const char *stops[SERVE_MAX_STOPS];
+    size_t n_stops;
+    bool logprobs;
+    int64_t n_top; /* 0 .. 20 */
+    bool echo;
+    bool ignore_eos;
+    bool return_token_ids;
+    bool receipt;
+    bool cache_prompt;
+    int64_t timeout_ms; /* 0: the server's */
+} serve_settings;
+
+/* What a server fills in where a request says nothing. */
+typedef struct serve_defaults {
+    lk_sampler_params sampler;
+    int64_t max_tokens;
+    int32_t n_vocab;
+    int32_t max_choices; /* of one request, over all its prompts */
+} serve_defaults;
+
+/* Parses JSON as any endpoint takes it: an object. NULL and a problem otherwise. */
+json_t *serve_parse(const char *body, size_t n_bytes, serve_problem *problem);
+/* On success *settings must be freed with serve_settings_free; on failure nothing is held. */
+bool serve_decode(serve_kind kind, const char *body, size_t n_bytes, const serve_defaults *defaults,
+                  serve_settings *settings, serve_problem *problem);
+void serve_settings_free(serve_settings *settings);
+
+/* Whether an array is one prompt of token ids, each in the vocabulary. */
+bool serve_is_ids(const json_t *value, int32_t n_vocab);
+/* Prompt i of settings->n_prompts: a string, or an array of ids. */
+const json_t *serve_prompt_at(const serve_settings *settings, size_t i);
+
+#endif

@@ -1,0 +1,368 @@
+/* serve_job.c - see serve_job.h. */
+#include "serve_job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "console.h"
+#include "serve_counters.h"
+
+bool serve_fail_status(serve_problem *problem, const lk_error *err) {
+    switch (err->status) {
+    case LK_E_ARG:
+        return serve_fail(problem, 400, "invalid_value", err->subject, "%s", err->message);
+    case LK_E_LIMIT:
+        if (strcmp(err->subject, "queue") == 0) {
+            return serve_fail(problem, 503, "queue_full", NULL,
+                              "the server is busy: %s; try again later", err->message);
+        }
+        return serve_fail(problem, 400,
+                          strcmp(err->subject, "prompt") == 0 ? "context_length_exceeded"
+                                                              : "out_of_range",
+                          err->subject, "%s", err->message);
+    case LK_E_CANCELLED:
+        return serve_fail(problem, 503, "shutting_down", NULL, "the server is shutting down");
+    case LK_E_UNSUPPORTED:
+    case LK_E_FORMAT:
+        return serve_fail(problem, 400, "unsupported_value", err->subject, "%s", err->message);
+    default:
+        return serve_fail(problem, 500, lk_status_name(err->status), err->subject, "%s",
+                          err->message);
+    }
+}
+
+/* ---- life ---- */
+
+static void tokens_free(serve_tokens *tokens) {
+    free(tokens->items);
+    free(tokens->tops);
+}
+
+static void job_free(serve_job *job) {
+    for (size_t i = 0; i < job->n_choices; i++) {
+        lk_text_stream_deinit(&job->choices[i].stream);
+        free(job->choices[i].text.data);
+        tokens_free(&job->choices[i].tokens);
+    }
+    for (size_t i = 0; job->prompts != NULL && i < job->settings.n_prompts; i++) {
+        lk_request_release(job->prompts[i].request);
+        free(job->prompts[i].ids);
+        tokens_free(&job->prompts[i].echoed);
+    }
+    free(job->choices);
+    free(job->prompts);
+    free(job->biases);
+    serve_settings_free(&job->settings);
+    (void)pthread_mutex_destroy(&job->lock);
+    free(job);
+}
+
+/* A seed that every JSON reader keeps exactly. */
+static bool draw_seed(uint64_t *seed) {
+    const bool ok = getrandom(seed, sizeof *seed, 0) == (ssize_t)sizeof *seed;
+    *seed >>= 12;
+    return ok;
+}
+
+/* The biases of the request, and those that ban the end tokens. */
+static bool make_biases(serve_job *job) {
+    const serve_settings *s = &job->settings;
+    const int32_t n_vocab = lk_tokenizer_n_vocab(job->tokenizer);
+    size_t n = (size_t)s->sampler.n_logit_bias;
+    size_t n_ends = 0;
+    for (int32_t id = 0; s->ignore_eos && id < n_vocab; id++) {
+        n_ends += lk_tokenizer_is_end(job->tokenizer, id) != 0;
+    }
+    job->biases = calloc(n + n_ends + 1, sizeof job->biases[0]);
+    if (job->biases == NULL) {
+        return false;
+    }
+    if (n > 0) {
+        memcpy(job->biases, s->biases, n * sizeof job->biases[0]);
+    }
+    for (int32_t id = 0; s->ignore_eos && id < n_vocab; id++) {
+        if (lk_tokenizer_is_end(job->tokenizer, id)) {
+            job->biases[n++] = (lk_logit_bias){id, -INFINITY};
+        }
+    }
+    job->sampler = s->sampler;
+    job->sampler.n_logit_bias = (int32_t)n;
+    job->sampler.logit_bias = job->biases;
+    return s->has_seed || draw_seed(&job->sampler.seed);
+}
+
+static void make_id(serve_job *job) {
+    uint64_t words[2] = {0, 0};
+    (void)!getrandom(words, sizeof words, 0);
+    (void)snprintf(job->id, sizeof job->id, "%s-%08llx%08llx",
+                   job->settings.kind == SERVE_CHAT ? "chatcmpl" : "cmpl",
+                   (unsigned long long)(words[0] & 0xffffffffu),
+                   (unsigned long long)(words[1] & 0xffffffffu));
+    job->created = (int64_t)time(NULL);
+}
+
+serve_job *serve_job_create(serve_settings *settings, const lk_tokenizer *tokenizer,
+                            serve_counters *counters) {
+    serve_job *job = calloc(1, sizeof *job);
+    if (job == NULL || pthread_mutex_init(&job->lock, NULL) != 0) {
+        free(job);
+        serve_settings_free(settings);
+        return NULL;
+    }
+    job->settings = *settings;
+    job->tokenizer = tokenizer;
+    job->counters = counters;
+    job->n_holders = 1;
+    job->prompts = calloc(settings->n_prompts, sizeof job->prompts[0]);
+    const size_t n_choices = settings->n_prompts * (size_t)settings->n;
+    job->choices = calloc(n_choices, sizeof job->choices[0]);
+    if (job->prompts == NULL || job->choices == NULL || !make_biases(job)) {
+        job_free(job);
+        return NULL;
+    }
+    job->n_choices = n_choices;
+    for (size_t i = 0; i < n_choices; i++) {
+        job->choices[i].stream.stops = job->settings.stops;
+        job->choices[i].stream.n_stops = job->settings.n_stops;
+    }
+    for (size_t i = 0; i < settings->n_prompts; i++) {
+        job->prompts[i].job = job;
+        job->prompts[i].i_first = i * (size_t)settings->n;
+    }
+    make_id(job);
+    return job;
+}
+
+void serve_job_drop(serve_job *job) {
+    if (job == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    const bool is_last = --job->n_holders == 0;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (is_last) {
+        job_free(job);
+    }
+}
+
+/* ---- events ---- */
+
+static bool grow(void **items, size_t *capacity, size_t wanted, size_t size) {
+    if (wanted <= *capacity) {
+        return true;
+    }
+    const size_t larger = 2 * wanted + 8;
+    void *grown = realloc(*items, larger * size);
+    if (grown == NULL) {
+        return false;
+    }
+    *items = grown;
+    *capacity = larger;
+    return true;
+}
+
+static bool add_token(serve_tokens *tokens, const lk_event *event) {
+    void *items = tokens->items;
+    void *tops = tokens->tops;
+    const size_t n_top = (size_t)event->n_top;
+    const bool ok = grow(&items, &tokens->capacity, tokens->n + 1, sizeof tokens->items[0]) &&
+                    (n_top == 0 || grow(&tops, &tokens->tops_capacity, tokens->n_tops + n_top,
+                                        sizeof tokens->tops[0]));
+    tokens->items = items;
+    tokens->tops = tops;
+    if (!ok) {
+        return false;
+    }
+    serve_token *token = &tokens->items[tokens->n++];
+    *token = (serve_token){event->token, event->n_top, tokens->n_tops, event->logprob, {0}};
+    memcpy(token->digest, event->digest, sizeof token->digest);
+    if (n_top > 0) {
+        memcpy(tokens->tops + tokens->n_tops, event->top, n_top * sizeof tokens->tops[0]);
+        tokens->n_tops += n_top;
+    }
+    return true;
+}
+
+static bool add_text(const serve_job *job, serve_choice *choice, int32_t token) {
+    char small[256];
+    char *bytes = small;
+    size_t n = 0;
+    lk_status status =
+        lk_tokenizer_token_bytes(job->tokenizer, token, 0, small, sizeof small, &n, NULL);
+    if (status == LK_E_LIMIT && (bytes = malloc(n)) != NULL) {
+        status = lk_tokenizer_token_bytes(job->tokenizer, token, 0, bytes, n, &n, NULL);
+    }
+    const bool ok =
+        status == LK_OK && lk_text_stream_push(&choice->stream, bytes, n, &choice->text);
+    if (bytes != small) {
+        free(bytes);
+    }
+    return ok;
+}
+
+static void fail_memory(serve_choice *choice) {
+    choice->error.status = LK_E_NOMEM;
+    (void)snprintf(choice->error.message, sizeof choice->error.message,
+                   "out of memory for the answer");
+}
+
+/* Whether the choice goes on. */
+static int take_token(serve_job *job, serve_choice *choice, const lk_event *event) {
+    const double now = lk_console_seconds();
+    serve_counters *counters = job->counters;
+    (void)pthread_mutex_lock(&counters->lock);
+    if (event->n_generated == 1) {
+        serve_observe(&counters->first_token_s, now - job->start_s);
+    } else {
+        serve_observe(&counters->next_token_s, now - job->last_s);
+    }
+    (void)pthread_mutex_unlock(&counters->lock);
+    job->first_s = job->first_s == 0 ? now : job->first_s;
+    job->last_s = now;
+    choice->n_cached = event->n_cached;
+    if (!add_token(&choice->tokens, event) || !add_text(job, choice, event->token)) {
+        fail_memory(choice);
+        return 0;
+    }
+    return !choice->stream.is_stopped;
+}
+
+static void end_choice(serve_job *job, serve_choice *choice, const lk_event *event) {
+    choice->n_cached = event->n_cached;
+    if (event->error != NULL) {
+        choice->error = *event->error;
+    }
+    choice->finish = choice->error.status != LK_OK ? LK_FINISH_ERROR : event->finish;
+    if (!lk_text_stream_finish(&choice->stream, &choice->text)) {
+        fail_memory(choice);
+        choice->finish = LK_FINISH_ERROR;
+    }
+    if (choice->finish == LK_FINISH_ERROR) {
+        (void)pthread_mutex_lock(&job->counters->lock);
+        job->counters->errors[choice->error.status & 31]++;
+        (void)pthread_mutex_unlock(&job->counters->lock);
+    }
+}
+
+static void count_end(serve_job *job) {
+    (void)pthread_mutex_lock(&job->counters->lock);
+    serve_observe(&job->counters->whole_s, lk_console_seconds() - job->start_s);
+    job->counters->open_jobs--;
+    (void)pthread_mutex_unlock(&job->counters->lock);
+}
+
+static int on_event(void *ctx, const lk_event *event) {
+    serve_prompt *prompt = ctx;
+    serve_job *job = prompt->job;
+    serve_choice *choice = &job->choices[prompt->i_first + (size_t)event->choice];
+    int goes_on = 1;
+    (void)pthread_mutex_lock(&job->lock);
+    switch (event->kind) {
+    case LK_EVENT_PROMPT_TOKEN:
+        if (!add_token(&prompt->echoed, event)) {
+            fail_memory(choice);
+        }
+        break;
+    case LK_EVENT_TOKEN:
+        goes_on = take_token(job, choice, event);
+        break;
+    case LK_EVENT_END:
+        end_choice(job, choice, event);
+        break;
+    case LK_EVENT_DONE:
+        if (--job->n_open == 0) {
+            count_end(job);
+        }
+        break;
+    }
+    if (job->wake_ctx != NULL && (job->wants_all || job->n_open == 0)) {
+        job->wake(job->wake_ctx);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if (event->kind == LK_EVENT_DONE) {
+        serve_job_drop(job);
+    }
+    return goes_on;
+}
+
+/* ---- the engine ---- */
+
+static bool submit(serve_job *job, lk_engine *engine, serve_prompt *prompt, uint32_t timeout_ms,
+                   serve_problem *problem) {
+    const serve_settings *s = &job->settings;
+    lk_error err;
+    lk_request_params params = LK_REQUEST_PARAMS_INIT;
+    lk_sampler_params sampler = job->sampler;
+    /* Choices of several prompts differ as those of one do. */
+    sampler.choice = (uint32_t)prompt->i_first;
+    params.prompt = prompt->ids;
+    params.n_prompt = prompt->n_ids;
+    params.sampler = &sampler;
+    params.max_tokens = s->max_tokens;
+    params.n_choices = (int32_t)s->n;
+    params.n_top_logprobs = s->logprobs ? (int32_t)s->n_top : 0;
+    params.flags = (s->receipt ? LK_REQUEST_DIGESTS : 0u) |
+                   (s->logprobs ? LK_REQUEST_LOGPROBS : 0u) |
+                   (s->logprobs && s->echo ? LK_REQUEST_PROMPT_LOGPROBS : 0u) |
+                   (s->cache_prompt ? 0u : LK_REQUEST_NO_CACHE);
+    params.timeout_ms = timeout_ms;
+    params.on_event = on_event;
+    params.ctx = prompt;
+    (void)pthread_mutex_lock(&job->lock);
+    job->n_holders++;
+    job->n_open++;
+    (void)pthread_mutex_unlock(&job->lock);
+    lk_request *request = NULL;
+    const lk_status status = lk_engine_submit(engine, &params, &request, &err);
+    (void)pthread_mutex_lock(&job->lock);
+    prompt->request = request;
+    if (status != LK_OK) {
+        job->n_holders--; /* the caller holds the job still, and serve_job_start keeps it open */
+        job->n_open--;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    return status == LK_OK || serve_fail_status(problem, &err);
+}
+
+bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms,
+                     serve_problem *problem) {
+    job->start_s = lk_console_seconds();
+    (void)pthread_mutex_lock(&job->counters->lock);
+    job->counters->jobs++;
+    job->counters->open_jobs++;
+    (void)pthread_mutex_unlock(&job->counters->lock);
+    (void)pthread_mutex_lock(&job->lock);
+    job->n_open++; /* so that the first prompts do not end the job alone */
+    (void)pthread_mutex_unlock(&job->lock);
+    bool ok = true;
+    for (size_t i = 0; i < job->settings.n_prompts && ok; i++) {
+        ok = submit(job, engine, &job->prompts[i], timeout_ms, problem);
+    }
+    (void)pthread_mutex_lock(&job->lock);
+    if (--job->n_open == 0) {
+        count_end(job);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    if (!ok) {
+        serve_job_cancel(job);
+    }
+    return ok;
+}
+
+void serve_job_cancel(serve_job *job) {
+    lk_request *requests[SERVE_MAX_PROMPTS] = {NULL};
+    (void)pthread_mutex_lock(&job->lock);
+    job->is_cancelled = true;
+    for (size_t i = 0; i < job->settings.n_prompts; i++) {
+        requests[i] = job->prompts[i].request;
+        job->prompts[i].request = NULL;
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    for (size_t i = 0; i < job->settings.n_prompts; i++) {
+        lk_request_release(requests[i]);
+    }
+}

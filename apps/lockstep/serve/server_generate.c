@@ -1,0 +1,242 @@
+/* server_generate.c - the endpoints that generate text: decode the request, make its prompts, hand
+ * the job to the engine, and answer at once (a stream) or when all is there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server.h"
+
+/* ---- prompts ---- */
+
+static bool encode_text(const server *s, const char *text, size_t n, serve_prompt *prompt,
+                        serve_problem *problem) {
+    lk_error err;
+    size_t capacity = n / 2 + 16;
+    const uint32_t flags = LK_TOKENIZE_ADD_SPECIAL | LK_TOKENIZE_PARSE_SPECIAL;
+    for (;;) {
+        free(prompt->ids);
+        prompt->ids = malloc(capacity * sizeof prompt->ids[0]);
+        if (prompt->ids == NULL) {
+            return serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the prompt");
+        }
+        const lk_status status = lk_tokenizer_encode(s->tokenizer, text, n, flags, prompt->ids,
+                                                     capacity, &prompt->n_ids, &err);
+        if (status == LK_OK) {
+            break;
+        }
+        if (status != LK_E_LIMIT || prompt->n_ids <= capacity) {
+            return serve_fail_status(problem, &err);
+        }
+        capacity = prompt->n_ids;
+    }
+    /* A prompt is to be continued: the end that some models add does not belong here. */
+    if (prompt->n_ids > 1 && lk_tokenizer_adds_eos(s->tokenizer) &&
+        prompt->ids[prompt->n_ids - 1] == lk_tokenizer_eos(s->tokenizer)) {
+        prompt->n_ids--;
+    }
+    return true;
+}
+
+static bool copy_ids(const json_t *list, serve_prompt *prompt, serve_problem *problem) {
+    prompt->n_ids = json_array_size(list);
+    prompt->ids = malloc((prompt->n_ids + 1) * sizeof prompt->ids[0]);
+    if (prompt->ids == NULL) {
+        return serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the prompt");
+    }
+    for (size_t i = 0; i < prompt->n_ids; i++) {
+        prompt->ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    }
+    return true;
+}
+
+/* Puts the prompt's text before that of its choices. */
+static bool echo_prompt(const server *s, serve_job *job, const serve_prompt *prompt) {
+    size_t n = 0;
+    const uint32_t flags = LK_DETOKENIZE_SPECIAL;
+    (void)lk_tokenizer_decode(s->tokenizer, prompt->ids, prompt->n_ids, flags, NULL, 0, &n, NULL);
+    char *text = malloc(n + 1);
+    json_t *clean = NULL;
+    if (text != NULL && lk_tokenizer_decode(s->tokenizer, prompt->ids, prompt->n_ids, flags, text,
+                                            n, &n, NULL) == LK_OK) {
+        clean = server_text(text, n);
+    }
+    free(text);
+    bool ok = clean != NULL;
+    for (size_t i = 0; i < (size_t)job->settings.n && ok; i++) {
+        ok = lk_buffer_add(&job->choices[prompt->i_first + i].text, json_string_value(clean),
+                           json_string_length(clean));
+    }
+    json_decref(clean);
+    return ok;
+}
+
+static bool make_prompt(server *s, serve_job *job, size_t i, serve_problem *problem) {
+    serve_prompt *prompt = &job->prompts[i];
+    const serve_settings *settings = &job->settings;
+    bool ok = false;
+    if (settings->kind == SERVE_CHAT) {
+        ok = server_encode_chat(s, settings->root, NULL, &prompt->ids, &prompt->n_ids, problem);
+    } else {
+        const json_t *given = serve_prompt_at(settings, i);
+        ok = json_is_string(given) ? encode_text(s, json_string_value(given),
+                                                 json_string_length(given), prompt, problem)
+                                   : copy_ids(given, prompt, problem);
+    }
+    if (ok && prompt->n_ids == 0) {
+        return serve_fail(problem, 400, "invalid_value", "prompt", "the prompt is empty");
+    }
+    if (ok && settings->echo && !echo_prompt(s, job, prompt)) {
+        return serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the prompt");
+    }
+    return ok;
+}
+
+/* ---- streams ---- */
+
+static void wake(void *ctx) {
+    exchange *x = ctx;
+    if (x->is_suspended) {
+        x->is_suspended = false;
+        MHD_resume_connection(x->connection);
+    }
+}
+
+/* With the job's lock. */
+static void suspend(exchange *x) {
+    x->is_suspended = true;
+    MHD_suspend_connection(x->connection);
+}
+
+static ssize_t read_stream(void *ctx, uint64_t pos, char *buffer, size_t size) {
+    exchange *x = ctx;
+    (void)pos;
+    if (x->n_out_sent == x->out.n) {
+        x->out.n = x->n_out_sent = 0;
+        (void)pthread_mutex_lock(&x->job->lock);
+        const bool ok = server_render_events(x->server, x->job, &x->out);
+        const bool is_over = x->job->has_ended;
+        if (ok && x->out.n == 0 && !is_over) {
+            suspend(x);
+        }
+        (void)pthread_mutex_unlock(&x->job->lock);
+        if (!ok) {
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        }
+        if (x->out.n == 0) {
+            return is_over ? MHD_CONTENT_READER_END_OF_STREAM : 0;
+        }
+    }
+    const size_t rest = x->out.n - x->n_out_sent;
+    const size_t n = rest < size ? rest : size;
+    memcpy(buffer, x->out.data + x->n_out_sent, n);
+    x->n_out_sent += n;
+    return (ssize_t)n;
+}
+
+static enum MHD_Result begin_stream(exchange *x) {
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, x, NULL);
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    (void)MHD_add_response_header(response, "X-Accel-Buffering", "no");
+    return server_queue(x, MHD_HTTP_OK, response);
+}
+
+/* ---- jobs ---- */
+
+static bool check_model(const server *s, const char *model, serve_problem *problem) {
+    if (model == NULL || strcmp(model, s->model_id) == 0) {
+        return true;
+    }
+    return serve_fail(problem, 404, "model_not_found", "model",
+                      "the model '%.200s' does not exist here, '%.200s' does", model, s->model_id);
+}
+
+/* The shorter one of the request's own limit and the server's; 0: none. */
+static uint32_t time_limit_ms(const server *s, const serve_settings *settings) {
+    const int64_t own = settings->timeout_ms;
+    const int64_t most = s->options.request_timeout_s * 1000;
+    return (uint32_t)(own != 0 && (most == 0 || own < most) ? own : most);
+}
+
+static serve_job *make_job(exchange *x, serve_kind kind, serve_problem *problem) {
+    server *s = x->server;
+    serve_settings settings;
+    if (!serve_decode(kind, x->body, x->n_body, &s->defaults, &settings, problem)) {
+        return NULL;
+    }
+    free(x->body);
+    x->body = NULL;
+    if (!check_model(s, settings.model, problem)) {
+        serve_settings_free(&settings);
+        return NULL;
+    }
+    serve_job *job = serve_job_create(&settings, s->tokenizer, &s->counters);
+    if (job == NULL) {
+        (void)serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the request");
+        return NULL;
+    }
+    for (size_t i = 0; i < job->settings.n_prompts; i++) {
+        if (!make_prompt(s, job, i, problem)) {
+            serve_job_drop(job);
+            return NULL;
+        }
+    }
+    job->wake = wake;
+    job->wake_ctx = x;
+    job->wants_all = job->settings.stream;
+    return job;
+}
+
+static enum MHD_Result answer_whole(exchange *x) {
+    serve_problem problem;
+    json_t *answer = NULL;
+    (void)pthread_mutex_lock(&x->job->lock);
+    if (x->job->n_open > 0) {
+        suspend(x);
+        (void)pthread_mutex_unlock(&x->job->lock);
+        return MHD_YES;
+    }
+    const bool has_failed = server_find_failure(x->job, &problem);
+    if (!has_failed) {
+        answer = server_render_whole(x->server, x->job);
+    }
+    (void)pthread_mutex_unlock(&x->job->lock);
+    return has_failed ? server_reply_problem(x, &problem)
+                      : server_reply_json(x, MHD_HTTP_OK, answer);
+}
+
+static enum MHD_Result generate(exchange *x, serve_kind kind) {
+    serve_problem problem;
+    server *s = x->server;
+    if (x->job != NULL) {
+        return answer_whole(x); /* woken */
+    }
+    if (atomic_load(&s->is_draining)) {
+        (void)serve_fail(&problem, 503, "shutting_down", NULL, "the server is shutting down");
+        return server_reply_problem(x, &problem);
+    }
+    x->job = make_job(x, kind, &problem);
+    if (x->job == NULL) {
+        return server_reply_problem(x, &problem);
+    }
+    server_watch_working(s, x->socket, x->job);
+    if (!serve_job_start(x->job, s->engine, time_limit_ms(s, &x->job->settings), &problem)) {
+        return server_reply_problem(x, &problem);
+    }
+    return x->job->settings.stream ? begin_stream(x) : answer_whole(x);
+}
+
+enum MHD_Result server_chat(exchange *x) {
+    return generate(x, SERVE_CHAT);
+}
+
+enum MHD_Result server_completion(exchange *x) {
+    return generate(x, SERVE_COMPLETION);
+}
+
+enum MHD_Result server_llama(exchange *x) {
+    return generate(x, SERVE_LLAMA);
+}

@@ -1,0 +1,219 @@
+/* server_watch.c - looks at the descriptors of connections beside libmicrohttpd: a connection that
+ * is suspended is not told when its peer goes away, so an epoll set of our own waits for the
+ * shutdown of those whose request is being computed, and cancels the work. The same thread ends
+ * connections that send too slowly, or nothing.
+ *
+ * Invariant: a socket is in the list from libmicrohttpd's first notice to its last, and only with
+ * the lock is it looked at. Its descriptor is open as long. */
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "console.h"
+#include "server.h"
+
+typedef enum phase { PHASE_IDLE, PHASE_RECEIVING, PHASE_WORKING } phase;
+
+struct server_socket {
+    uint64_t id; /* never used again, unlike descriptors */
+    int fd;
+    phase phase;
+    double since_s;
+    bool has_sent; /* a request has come on it before */
+    serve_job *job;
+    struct server_socket *next;
+    struct server_socket *prev;
+};
+
+struct server_watch {
+    server *server;
+    int epoll;
+    int stop;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    uint64_t n_ids;
+    struct server_socket *first;
+};
+
+enum { MAX_EVENTS = 64, SCAN_MS = 250 };
+
+static void notice_gone(struct server_watch *w, uint64_t id) {
+    for (struct server_socket *s = w->first; s != NULL; s = s->next) {
+        if (s->id == id && s->job != NULL) {
+            (void)pthread_mutex_lock(&w->server->counters.lock);
+            w->server->counters.gone++;
+            (void)pthread_mutex_unlock(&w->server->counters.lock);
+            serve_job_cancel(s->job);
+            s->job = NULL; /* once is enough */
+            return;
+        }
+    }
+}
+
+static void end_slow_ones(struct server_watch *w, double now_s) {
+    const serve_options *o = &w->server->options;
+    for (const struct server_socket *s = w->first; s != NULL; s = s->next) {
+        double limit_s = (double)o->body_timeout_s;
+        if (s->phase == PHASE_IDLE) {
+            limit_s = (double)(s->has_sent ? o->idle_timeout_s : o->header_timeout_s);
+        }
+        if (s->phase != PHASE_WORKING && now_s - s->since_s > limit_s) {
+            (void)shutdown(s->fd, SHUT_RDWR); /* libmicrohttpd sees it and closes */
+        }
+    }
+}
+
+static void *run_watch(void *arg) {
+    struct server_watch *w = arg;
+    double scanned_s = 0;
+    for (;;) {
+        struct epoll_event events[MAX_EVENTS];
+        const int n = epoll_wait(w->epoll, events, MAX_EVENTS, SCAN_MS);
+        const double now_s = lk_console_seconds();
+        (void)pthread_mutex_lock(&w->lock);
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.u64 == 0) {
+                (void)pthread_mutex_unlock(&w->lock);
+                return NULL;
+            }
+            notice_gone(w, events[i].data.u64);
+        }
+        if (now_s - scanned_s > SCAN_MS / 1000.0) {
+            scanned_s = now_s;
+            end_slow_ones(w, now_s);
+        }
+        (void)pthread_mutex_unlock(&w->lock);
+    }
+}
+
+bool server_watch_start(server *s) {
+    struct server_watch *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        return false;
+    }
+    w->server = s;
+    w->epoll = epoll_create1(EPOLL_CLOEXEC);
+    w->stop = eventfd(0, EFD_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0};
+    if (w->epoll < 0 || w->stop < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->stop, &event) != 0 ||
+        pthread_mutex_init(&w->lock, NULL) != 0) {
+        (void)close(w->epoll);
+        (void)close(w->stop);
+        free(w);
+        return false;
+    }
+    if (pthread_create(&w->thread, NULL, run_watch, w) != 0) {
+        (void)pthread_mutex_destroy(&w->lock);
+        (void)close(w->epoll);
+        (void)close(w->stop);
+        free(w);
+        return false;
+    }
+    s->watch = w;
+    return true;
+}
+
+void server_watch_stop(server *s) {
+    struct server_watch *w = s->watch;
+    if (w == NULL) {
+        return;
+    }
+    const uint64_t one = 1;
+    (void)!write(w->stop, &one, sizeof one);
+    (void)pthread_join(w->thread, NULL);
+    (void)pthread_mutex_destroy(&w->lock);
+    (void)close(w->epoll);
+    (void)close(w->stop);
+    free(w);
+    s->watch = NULL;
+}
+
+static void join_list(struct server_watch *w, struct server_socket *s) {
+    (void)pthread_mutex_lock(&w->lock);
+    s->id = ++w->n_ids;
+    s->next = w->first;
+    if (w->first != NULL) {
+        w->first->prev = s;
+    }
+    w->first = s;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void leave_list(struct server_watch *w, struct server_socket *s) {
+    (void)pthread_mutex_lock(&w->lock);
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, s->fd, NULL);
+    if (s->next != NULL) {
+        s->next->prev = s->prev;
+    }
+    if (s->prev != NULL) {
+        s->prev->next = s->next;
+    } else {
+        w->first = s->next;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void server_watch_notify(void *ctx, struct MHD_Connection *connection, void **socket_context,
+                         enum MHD_ConnectionNotificationCode code) {
+    server *s = ctx;
+    struct server_socket *socket = *socket_context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        socket = info != NULL ? calloc(1, sizeof *socket) : NULL;
+        if (socket != NULL) {
+            socket->fd = info->connect_fd;
+            socket->since_s = lk_console_seconds();
+            join_list(s->watch, socket);
+        }
+        *socket_context = socket;
+    } else if (socket != NULL) {
+        leave_list(s->watch, socket);
+        free(socket);
+        *socket_context = NULL;
+    }
+}
+
+static void enter_phase(server *s, struct server_socket *socket, phase next, serve_job *job) {
+    if (socket == NULL) {
+        return;
+    }
+    struct server_watch *w = s->watch;
+    (void)pthread_mutex_lock(&w->lock);
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = socket->id};
+    if (job != NULL && socket->job == NULL) {
+        (void)epoll_ctl(w->epoll, EPOLL_CTL_ADD, socket->fd, &event);
+    } else if (job == NULL) {
+        (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, socket->fd, NULL);
+    }
+    socket->job = job;
+    socket->phase = next;
+    socket->since_s = lk_console_seconds();
+    socket->has_sent = socket->has_sent || next != PHASE_IDLE;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void server_watch_receiving(server *s, struct server_socket *socket) {
+    enter_phase(s, socket, PHASE_RECEIVING, NULL);
+}
+
+void server_watch_working(server *s, struct server_socket *socket, serve_job *job) {
+    enter_phase(s, socket, PHASE_WORKING, job);
+}
+
+void server_watch_idle(server *s, struct server_socket *socket) {
+    enter_phase(s, socket, PHASE_IDLE, NULL);
+}
+
+void server_cancel_all(server *s) {
+    (void)pthread_mutex_lock(&s->watch->lock);
+    for (const struct server_socket *socket = s->watch->first; socket != NULL;
+         socket = socket->next) {
+        if (socket->job != NULL) {
+            serve_job_cancel(socket->job);
+        }
+    }
+    (void)pthread_mutex_unlock(&s->watch->lock);
+}

@@ -1,0 +1,257 @@
+/* test_serve_isolation.c - requests over HTTP, many at once: with any number of slots, cold and
+ * cached, streamed and whole, beside clients that leave, with so few KV pages that sequences are
+ * put back, each gets the ids and the digests of logits that a fresh process (`lockstep run`) gives
+ * it alone.
+ *
+ * LK_FULL=1: 500 requests, 16 slots too. */
+#include <pthread.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "lk_test.h"
+#include "server_process.h"
+
+enum { MAX_JOBS = 512, MAX_TOKENS = 150, N_CLIENTS = 12 };
+
+typedef struct job {
+    char prompt[512];
+    char body[1024];
+    int max_tokens;
+    uint64_t seed;
+    double temperature;
+    int top_k;
+    bool stream;
+    bool ignores_end;
+    int leave_after; /* events; 0: stays */
+    size_t n;        /* reference */
+    int32_t ids[MAX_TOKENS];
+    char digests[MAX_TOKENS][33];
+} job;
+
+static job jobs[MAX_JOBS];
+static int n_jobs;
+
+static const char story[] =
+    "Once upon a time there was a small fox who lived near a river and liked to count the stones. "
+    "Every morning she went out, and every evening she came back with one more question than the "
+    "day before, which she wrote down with great care. ";
+
+static void draw_job(job *j, uint64_t *rng, int i) {
+    memset(j, 0, sizeof *j);
+    /* Every second one grows from one page to three, so that pages run out. */
+    const bool is_long = i % 2 == 0;
+    const int n_common = (int)(lk_test_random(rng) % (is_long ? 60 : sizeof story - 1));
+    (void)snprintf(j->prompt, sizeof j->prompt, "%.*sThe code word is k%dq%llu.", n_common, story,
+                   i, (unsigned long long)(lk_test_random(rng) % 100000));
+    j->max_tokens = is_long ? MAX_TOKENS : 1 + (int)(lk_test_random(rng) % 40);
+    j->ignores_end = is_long;
+    j->seed = lk_test_random(rng) >> 16;
+    j->temperature = lk_test_random(rng) % 3 == 0 ? 0 : 0.25 * (double)(lk_test_random(rng) % 6);
+    j->top_k = (int)(lk_test_random(rng) % 30);
+    j->stream = lk_test_random(rng) % 2 == 0;
+    j->leave_after =
+        j->stream && lk_test_random(rng) % 4 == 0 ? 1 + (int)(lk_test_random(rng) % 6) : 0;
+    const int n_body =
+        snprintf(j->body, sizeof j->body,
+                 "{\"prompt\": \"%s\", \"max_tokens\": %d, \"seed\": %llu, \"temperature\": %g, "
+                 "\"top_k\": %d, \"stream\": %s, \"ignore_eos\": %s, \"receipt\": true, "
+                 "\"return_token_ids\": true}",
+                 j->prompt, j->max_tokens, (unsigned long long)j->seed, j->temperature, j->top_k,
+                 j->stream ? "true" : "false", j->ignores_end ? "true" : "false");
+    CHECK(n_body > 0 && (size_t)n_body < sizeof j->body);
+}
+
+/* What a fresh process gives. */
+static void compute_alone(job *j) {
+    char n[16];
+    char seed[32];
+    char temperature[32];
+    char top_k[16];
+    int status = 0;
+    (void)snprintf(n, sizeof n, "%d", j->max_tokens);
+    (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)j->seed);
+    (void)snprintf(temperature, sizeof temperature, "%g", j->temperature);
+    (void)snprintf(top_k, sizeof top_k, "%d", j->top_k);
+    const char *const arguments[] = {"run",
+                                     lk_test_data("models/tiny-q4_k_m.gguf"),
+                                     "-p",
+                                     j->prompt,
+                                     "-n",
+                                     n,
+                                     "--seed",
+                                     seed,
+                                     "--temp",
+                                     temperature,
+                                     "--top-k",
+                                     top_k,
+                                     "-t",
+                                     "1",
+                                     "--ids",
+                                     "--digests",
+                                     j->ignores_end ? "--ignore-eos" : NULL,
+                                     NULL};
+    char *text = tool_output(arguments, &status);
+    CHECK(status == 0);
+    for (char *line = text; *line != '\0' && j->n < MAX_TOKENS;) {
+        char *next = line + strcspn(line, "\n");
+        char *tab = strchr(line, '\t');
+        if (tab != NULL && tab < next) {
+            j->ids[j->n] = (int32_t)atoi(line);
+            (void)snprintf(j->digests[j->n++], 33, "%.32s", tab + 1);
+        }
+        line = next + (*next == '\n');
+    }
+    CHECK(j->n > 0);
+    free(text);
+}
+
+static void check_receipt(const job *j, const json_t *receipt, const char *when) {
+    const json_t *ids = json_object_get(receipt, "ids");
+    const json_t *digests = json_object_get(receipt, "digests");
+    CHECK_MSG(json_array_size(ids) == j->n && json_array_size(digests) == j->n,
+              "%s: %zu tokens, alone %zu: %s", when, json_array_size(ids), j->n, j->body);
+    for (size_t i = 0; i < json_array_size(ids) && i < j->n; i++) {
+        const char *digest = json_string_value(json_array_get(digests, i));
+        const bool same = json_integer_value(json_array_get(ids, i)) == j->ids[i] &&
+                          digest != NULL && strcmp(digest, j->digests[i]) == 0;
+        CHECK_MSG(same, "%s: token %zu is not that of the run alone: %s", when, i, j->body);
+        if (!same) {
+            break;
+        }
+    }
+}
+
+/* The ids of a chunk continue those that came before. */
+static size_t check_ids(const job *j, const json_t *choice, size_t n_before, const char *when) {
+    const json_t *id = NULL;
+    size_t i = 0;
+    json_array_foreach(json_object_get(choice, "token_ids"), i, id) {
+        const size_t k = n_before + i;
+        CHECK_MSG(k < j->n && json_integer_value(id) == j->ids[k],
+                  "%s: streamed token %zu is not that of the run alone: %s", when, k, j->body);
+    }
+    return n_before + i;
+}
+
+static bool read_event(FILE *file, char *line, size_t size) {
+    while (fgets(line, (int)size, file) != NULL) {
+        if (strncmp(line, "data: ", 6) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void run_stream(const job *j, int fd, const char *when) {
+    static const size_t size = 65536;
+    FILE *file = fdopen(dup(fd), "r");
+    char *line = malloc(size);
+    size_t n = 0;
+    bool has_end = false;
+    int n_events = 0;
+    while (file != NULL && line != NULL && read_event(file, line, size)) {
+        if (strncmp(line, "data: [DONE]", 12) == 0) {
+            has_end = true;
+            break;
+        }
+        json_t *event = json_loads(line + 6, 0, NULL);
+        const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
+        CHECK_MSG(choice != NULL, "%s: an event without choice: %.300s", when, line);
+        n = check_ids(j, choice, n, when);
+        if (json_object_get(choice, "receipt") != NULL) {
+            check_receipt(j, json_object_get(choice, "receipt"), when);
+        }
+        json_decref(event);
+        if (j->leave_after != 0 && ++n_events == j->leave_after) {
+            break;
+        }
+    }
+    CHECK_MSG(j->leave_after != 0 || (has_end && n == j->n), "%s: the stream ended early: %s", when,
+              j->body);
+    free(line);
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
+static void run_job(const job *j, int port, const char *when) {
+    const int fd = http_connect(port);
+    CHECK(http_send_request(fd, "POST", "/v1/completions", NULL, j->body));
+    if (j->stream) {
+        run_stream(j, fd, when);
+    } else {
+        http_answer a = http_read(fd);
+        CHECK_MSG(a.status == 200, "%s: status %d: %s", when, a.status,
+                  a.body != NULL ? a.body : "");
+        json_t *answer = a.body != NULL ? json_loads(a.body, 0, NULL) : NULL;
+        const json_t *choice = json_array_get(json_object_get(answer, "choices"), 0);
+        check_receipt(j, json_object_get(choice, "receipt"), when);
+        CHECK(check_ids(j, choice, 0, when) == j->n);
+        json_decref(answer);
+        http_free(&a);
+    }
+    (void)close(fd);
+}
+
+typedef struct client {
+    int port;
+    int first;
+    uint64_t rng;
+    char when[64];
+} client;
+
+static void *run_client(void *arg) {
+    client *c = arg;
+    for (int i = c->first; i < n_jobs; i += N_CLIENTS) {
+        sleep_ms((long)(lk_test_random(&c->rng) % 8));
+        run_job(&jobs[i], c->port, c->when);
+    }
+    return NULL;
+}
+
+static void run_round(int port, const char *slots, int round, uint64_t seed) {
+    client clients[N_CLIENTS];
+    pthread_t threads[N_CLIENTS];
+    for (int i = 0; i < N_CLIENTS; i++) {
+        clients[i] = (client){.port = port, .first = i, .rng = seed + (uint64_t)(100 * round + i)};
+        (void)snprintf(clients[i].when, sizeof clients[i].when, "-np %s, round %d", slots, round);
+        CHECK(pthread_create(&threads[i], NULL, run_client, &clients[i]) == 0);
+    }
+    for (int i = 0; i < N_CLIENTS; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+}
+
+LK_TEST(http_isolation) {
+    /* Slots, KV positions, rows of a step, threads. */
+    static const char *const settings[][4] = {
+        {"1", "2048", "64", "1"}, {"2", "2048", "16", "2"},   {"4", "2048", "256", "2"},
+        {"8", "220", "48", "2"},  {"16", "2048", "128", "2"},
+    };
+    const uint64_t seed = lk_test_seed(20261130);
+    uint64_t rng = seed;
+    double n_preempted = 0;
+    n_jobs = (int)lk_test_size(8, 36, 500);
+    for (int i = 0; i < n_jobs; i++) {
+        draw_job(&jobs[i], &rng, i);
+        compute_alone(&jobs[i]);
+    }
+    const size_t n_settings = lk_test_size(2, 4, 5);
+    for (size_t i = 0; i < n_settings; i++) {
+        const char *const arguments[] = {"-np",          settings[i][0], "-c",
+                                         settings[i][1], "-b",           settings[i][2],
+                                         "-t",           settings[i][3], NULL};
+        server_process process = server_start(arguments);
+        run_round(process.port, settings[i][0], 0, seed);
+        run_round(process.port, settings[i][0], 1, seed);
+        CHECK(metric_falls_to(process.port, "http_requests_open", 0));
+        CHECK(metric(process.port, "cached_tokens_total") > 0);
+        n_preempted += metric(process.port, "preempted_total");
+        server_stop(&process);
+    }
+    (void)printf("%d requests, %zu settings, cold and cached: %.0f sequences put back\n", n_jobs,
+                 n_settings, n_preempted);
+    CHECK(n_settings < 4 || n_preempted > 0);
+}
+
+LK_TEST_MAIN(LK_RUN(http_isolation))
