@@ -18,13 +18,13 @@ fail() {
 bench() {
     out=$1
     shift
-    timeout 120 "$@" bench model.gguf -p 9 -n 3 -r 1 -t 1 --no-warmup --no-machine --kv-type f16 \
+    timeout 300 "$@" bench model.gguf -p 9 -n 3 -r 1 -t 1 --no-warmup --no-machine --kv-type f16 \
         --kv-type q8_0 -o csv >"$out" 2>err
     status=$?
     [ $status = 0 ] || fail "$format on $name: exit status $status: $(cat err)"
 }
 
-formats='Q4_K_M Q8_0 F16'
+formats='Q4_K_M Q8_0' # F16 takes long: the emulator computes products in software
 [ -z "${LK_FULL:-}" ] || formats='Q4_K_M Q5_K_M Q4_0 Q8_0 Q5_1 Q3_K IQ4_XS F16 BF16 F32'
 for format in $formats; do
     "$LK_TOOL" make-random qwen3-tiny $format model.gguf >err 2>&1 || fail "$format: $(cat err)"
