@@ -111,12 +111,12 @@ static void run(const lk_cpu_kernels *kernels, const char *isa, lk_kv_format for
     static const char *const names[] = {"f32", "f16", "q8_0"};
     cache c;
     fill(&c, kernels, format, head_dim, DECODE_CHUNKS);
-    const double bytes = 2.0 * DECODE_CHUNKS * (double)lk_kv_block_bytes(format, head_dim);
+    const double bytes = 2.0 * (double)DECODE_CHUNKS * (double)lk_kv_block_bytes(format, head_dim);
     const double decode = time_call(kernels, &c, format, head_dim, n_heads);
     clear(&c);
     fill(&c, kernels, format, head_dim, PROMPT_CHUNKS);
     const double ops =
-        4.0 * PROMPT_CHUNKS * LK_CHUNK * (double)head_dim * (double)LK_ATTN_MAX_QUERIES;
+        4.0 * (double)(PROMPT_CHUNKS * LK_CHUNK * LK_ATTN_MAX_QUERIES) * (double)head_dim;
     const double prompt = time_call(kernels, &c, format, head_dim, LK_ATTN_MAX_QUERIES);
     clear(&c);
     (void)printf("%-7s %-5s decode, %zu heads: %6.2f GB/s (%3.0f %% of %.1f)   prompt, %d queries: "

@@ -177,7 +177,9 @@ static void print_peer(const bench_report *report) {
     }
     (void)printf("| %-30s | %10s | %10s | %-10s | %7s |", "model", "size", "params", "backend",
                  "threads");
-    (void)printf(has_kv ? " %6s | %6s |" : "", "type_k", "type_v");
+    if (has_kv) {
+        (void)printf(" %6s | %6s |", "type_k", "type_v");
+    }
     (void)printf(" %15s | %20s |\n", "test", "t/s");
     (void)printf("| ------------------------------ | ---------: | ---------: | ---------- | "
                  "------: |%s --------------: | -------------------: |\n",
@@ -195,8 +197,10 @@ static void print_peer(const bench_report *report) {
         bench_test_name(&r->test, test);
         (void)printf("| %-30s | %10s | %10s | %-10s | %7" PRIu32 " |", r->test.model->description,
                      size, count, "CPU", r->test.n_threads);
-        (void)printf(has_kv ? " %6s | %6s |" : "", lk_kv_type_name(r->test.kv.k),
-                     lk_kv_type_name(r->test.kv.v));
+        if (has_kv) {
+            (void)printf(" %6s | %6s |", lk_kv_type_name(r->test.kv.k),
+                         lk_kv_type_name(r->test.kv.v));
+        }
         (void)printf(" %15s | %21s |\n", test, speed); /* the sign has two bytes */
     }
     (void)printf("\nbuild: %s (%" PRIu32 ")\n", lk_version_commit(), lk_version_build());

@@ -326,7 +326,7 @@ void ck_bench_attention_join(ck_run *run) {
                      .parts = parts,
                      .out = ck_place_f32(CK_OUT0, 128, 0)}};
     ck_bench(run, "attention_join d=128 parts=16", time_join, &t, (double)n * 4,
-             3.0 * 128 * MAX_CHUNKS);
+             3.0 * 128 * (double)MAX_CHUNKS);
 }
 
 typedef struct timed_attention {
