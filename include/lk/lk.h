@@ -4,6 +4,7 @@
 
 #include "lk/base.h"
 #include "lk/chat.h"
+#include "lk/chat_parser.h"
 #include "lk/context.h"
 #include "lk/engine.h"
 #include "lk/gguf.h"
