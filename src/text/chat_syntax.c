@@ -83,7 +83,8 @@ static lk_status reads_back(const lk_call_syntax *syntax, const char *text, size
     return status == LK_E_NOMEM ? status : LK_OK;
 }
 
-/* Whether the last bytes before `call` speak of a call: then that is its mark, and not known here. */
+/* Whether the last bytes before `call` speak of a call: then that is its mark, and not known here.
+ */
 static bool has_mark(const char *text, const char *call) {
     const char *from = call - text > 24 ? call - 24 : text;
     for (const char *at = from; at + 4 <= call; at++) {

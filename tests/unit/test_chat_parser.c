@@ -189,17 +189,19 @@ LK_TEST(named) {
            "T{Ok}C:f({\"a\": 1})C:g({})");
 #define DS(x) "<\xEF\xBD\x9C" x "\xEF\xBD\x9C>"
 #define BAR "\xE2\x96\x81"
-    parses(
-        "deepseek-3",
-        DS("tool" BAR "calls" BAR "begin") DS("tool" BAR "call" BAR "begin") "function" DS("too"
-                                                                                           "l" BAR "sep") "f\n```json\n{\"a\": 1}\n```" DS(
-            "tool" BAR "call" BAR
-            "end") "\n" DS("tool" BAR "call" BAR
-                           "begin") "function" DS("tool" BAR
-                                                  "sep") "g\n```json\n{}\n```" DS("tool" BAR
-                                                                                  "call" BAR "end")
-            DS("tool" BAR "calls" BAR "end"),
-        "C:f({\"a\": 1})C:g({})");
+    parses("deepseek-3",
+           DS("tool" BAR "calls" BAR "begin") DS("tool" BAR "call" BAR "begin") "function" DS(
+               "too"
+               "l" BAR
+               "sep") "f\n```json\n{\"a\": 1}\n```" DS("tool" BAR "call" BAR
+                                                       "end") "\n" DS("tool" BAR "call" BAR
+                                                                      "begin") "function" DS("too"
+                                                                                             "l" BAR
+                                                                                             "sep") "g\n```json\n{}\n```" DS("tool" BAR
+                                                                                                                             "call" BAR
+                                                                                                                             "end")
+               DS("tool" BAR "calls" BAR "end"),
+           "C:f({\"a\": 1})C:g({})");
     parses("deepseek-3.1",
            "A" DS("tool" BAR "calls" BAR "begin") DS("tool" BAR "call" BAR "begin") "f" DS(
                "tool" BAR "sep") "{\"a\": 1}" DS("tool" BAR "call" BAR "end")
