@@ -87,7 +87,7 @@ static lk_act_rows make_rows(ck_run *run, size_t n, size_t q_stride, uint32_t gr
     return (lk_act_rows){q, d, sums, q_stride, n, group, n_rows};
 }
 
-static const size_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 65, 259, 515, 529};
+static const size_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 33, 65, 259, 271, 515};
 enum { N_ROW_COUNTS = sizeof row_counts / sizeof row_counts[0] };
 
 /* Some range [begin, end) of n_out outputs: the whole, one, none, or anything. */

@@ -14,8 +14,9 @@
 #include "ops/ops.h"
 
 enum {
-    LK_AMX_ROWS = 16,     /* of a tile register */
-    LK_AMX_MAX_ROWS = 512 /* activation rows that one pass over the weights serves */
+    LK_AMX_ROWS = 16,      /* of a tile register */
+    LK_AMX_MAX_ROWS = 256, /* activation rows that one pass over the weights serves */
+    LK_AMX_STRIPS = 4      /* times sixteen outputs that meet a slice of them from the cache */
 };
 
 /* Sums of one register in memory. */

@@ -1,8 +1,11 @@
 /* matmul_block256_amx.c - the matrix product of the 256-element formats with AMX.
  *
  * The integer of a block, sum of scale * (sum of q * a), is taken as one sum over 256 columns of
- * (scale * q) * a: the scaled weights have at most 13 bits and are split into a low unsigned and a
- * high signed byte, so a block is two chains of byte products and no scale is applied to sums. The
+ * (scale * q) * a: the scaled weights have at most 13 bits and are split into two bytes, so a block
+ * is two chains of byte products and no scale is applied to sums. In formats with a minimum neither
+ * scale (6 bits) nor q (5 bits) has a sign: there the bytes are the products with the low and the
+ * high half of the scale, at most 7 * 31, which one multiplication makes for two weights. In the
+ * others they are the low byte, unsigned, and the high one, signed. The
  * minima meet the sums of sixteen activations in vectors. Blocks of rows are finished (minima and
  * float part) while the next ones' products run. */
 #include "backend/cpu/kern/amx.h"
@@ -53,7 +56,22 @@ static void unpack(uint32_t type, lk_tile_source s, lk_tile *tile) {
     }
 }
 
-static void scale_weights(lk_tile_kind kind, const lk_tile *tile, scaled *s) {
+static void scale_by_halves(lk_tile_kind kind, const lk_tile *tile, scaled *s) {
+    const size_t per_group = kind.group_elems / 4;
+    for (size_t g = 0; g < 64 / per_group; g++) {
+        const __m512i one = _mm512_load_si512(tile->scale[g]);
+        const __m512i scale = _mm512_or_si512(one, _mm512_slli_epi32(one, 16));
+        const __m512i low = _mm512_and_si512(scale, _mm512_set1_epi16(7));
+        const __m512i high = _mm512_srli_epi16(scale, 3);
+        for (size_t k4 = g * per_group; k4 < (g + 1) * per_group; k4++) {
+            const __m512i w = _mm512_load_si512(tile->w[k4]);
+            _mm512_store_si512(s->low[k4], _mm512_mullo_epi16(w, low));
+            _mm512_store_si512(s->high[k4], _mm512_mullo_epi16(w, high));
+        }
+    }
+}
+
+static void scale_by_bytes(lk_tile_kind kind, const lk_tile *tile, scaled *s) {
     const size_t per_group = kind.group_elems / 4;
     const __m512i low_byte = _mm512_set1_epi16(0x00ff);
     const __m512i bias = _mm512_set1_epi16((short)kind.bias);
@@ -76,6 +94,14 @@ static void scale_weights(lk_tile_kind kind, const lk_tile *tile, scaled *s) {
     }
 }
 
+static void scale_weights(lk_tile_kind kind, const lk_tile *tile, scaled *s) {
+    if (kind.has_min) {
+        scale_by_halves(kind, tile, s);
+    } else {
+        scale_by_bytes(kind, tile, s);
+    }
+}
+
 /* Sums of two blocks of rows: of low and high bytes. */
 typedef struct block_sums {
     lk_amx_sums low[2];
@@ -83,7 +109,7 @@ typedef struct block_sums {
 } block_sums;
 
 /* Two blocks of rows, whose activations begin at q[0] and q[1]. */
-static inline void dot_two(const int8_t *const q[2], size_t q_stride, const scaled *s,
+static inline void dot_two(bool has_min, const int8_t *const q[2], size_t q_stride, const scaled *s,
                            block_sums *out) {
     _tile_zero(0);
     _tile_zero(1);
@@ -96,8 +122,13 @@ static inline void dot_two(const int8_t *const q[2], size_t q_stride, const scal
         _tile_loadd(5, q[1] + 64 * k, q_stride);
         _tile_dpbsud(1, 5, 6);
         _tile_loadd(7, s->high[16 * k], 64);
-        _tile_dpbssd(2, 4, 7);
-        _tile_dpbssd(3, 5, 7);
+        if (has_min) {
+            _tile_dpbsud(2, 4, 7);
+            _tile_dpbsud(3, 5, 7);
+        } else {
+            _tile_dpbssd(2, 4, 7);
+            _tile_dpbssd(3, 5, 7);
+        }
     }
     _tile_stored(0, out->low[0].at, 64);
     _tile_stored(1, out->low[1].at, 64);
@@ -105,7 +136,8 @@ static inline void dot_two(const int8_t *const q[2], size_t q_stride, const scal
     _tile_stored(3, out->high[1].at, 64);
 }
 
-static inline void dot_one(const int8_t *q, size_t q_stride, const scaled *s, block_sums *out) {
+static inline void dot_one(bool has_min, const int8_t *q, size_t q_stride, const scaled *s,
+                           block_sums *out) {
     _tile_zero(0);
     _tile_zero(1);
     for (size_t k = 0; k < 4; k++) {
@@ -113,14 +145,19 @@ static inline void dot_one(const int8_t *q, size_t q_stride, const scaled *s, bl
         _tile_loadd(6, s->low[16 * k], 64);
         _tile_dpbsud(0, 4, 6);
         _tile_loadd(7, s->high[16 * k], 64);
-        _tile_dpbssd(1, 4, 7);
+        if (has_min) {
+            _tile_dpbsud(1, 4, 7);
+        } else {
+            _tile_dpbssd(1, 4, 7);
+        }
     }
     _tile_stored(0, out->low[0].at, 64);
     _tile_stored(1, out->high[0].at, 64);
 }
 
-static inline __m512i join(const int32_t *low, const int32_t *high) {
-    return _mm512_add_epi32(_mm512_load_si512(low), _mm512_slli_epi32(_mm512_load_si512(high), 8));
+static inline __m512i join(bool has_min, const int32_t *low, const int32_t *high) {
+    return _mm512_add_epi32(_mm512_load_si512(low),
+                            _mm512_slli_epi32(_mm512_load_si512(high), has_min ? 3 : 8));
 }
 
 /* The sums of the minima of a block times the sums of a row's activations. */
@@ -150,7 +187,8 @@ static inline void finish(bool has_min, const lk_amx_block *block, const block_s
         const size_t row = block->first + r;
         const __m512 a = _mm512_set1_ps(x->d[row * (x->n / 256) + k / 256]);
         float *y = acc[row - r_begin];
-        const __m512 sum = _mm512_cvtepi32_ps(join(sums->low[i].at[r], sums->high[i].at[r]));
+        const __m512 sum =
+            _mm512_cvtepi32_ps(join(has_min, sums->low[i].at[r], sums->high[i].at[r]));
         __m512 v = _mm512_add_ps(_mm512_load_ps(y), _mm512_mul_ps(_mm512_mul_ps(d, a), sum));
         if (has_min) {
             const int16_t *act = x->sums + row * (x->n / LK_SUBGROUP) + k / LK_SUBGROUP;
@@ -167,8 +205,8 @@ typedef struct group {
     lk_amx_block block[2];
 } group;
 
-static inline group multiply_group(const scaled *s, const lk_act_rows *x, size_t i, size_t r_begin,
-                                   size_t r_end, size_t k, block_sums *out) {
+static inline group multiply_group(bool has_min, const scaled *s, const lk_act_rows *x, size_t i,
+                                   size_t r_begin, size_t r_end, size_t k, block_sums *out) {
     group g = {.n = r_begin + (i + 1) * LK_AMX_ROWS < r_end ? 2 : 1};
     const int8_t *q[2] = {NULL, NULL};
     for (size_t j = 0; j < g.n; j++) {
@@ -176,9 +214,9 @@ static inline group multiply_group(const scaled *s, const lk_act_rows *x, size_t
         q[j] = x->q + g.block[j].first * x->q_stride + k;
     }
     if (g.n == 2) {
-        dot_two(q, x->q_stride, s, out);
+        dot_two(has_min, q, x->q_stride, s, out);
     } else {
-        dot_one(q[0], x->q_stride, s, out);
+        dot_one(has_min, q[0], x->q_stride, s, out);
     }
     return g;
 }
@@ -193,7 +231,7 @@ static inline void dot_rows(bool has_min, const lk_tile *tile, const scaled *s,
     for (size_t i = 0;; i += 2) {
         group now = {.n = 0};
         if (i < n_blocks) {
-            now = multiply_group(s, x, i, r_begin, r_end, k, &sums[i / 2 % 2]);
+            now = multiply_group(has_min, s, x, i, r_begin, r_end, k, &sums[i / 2 % 2]);
         }
         for (size_t j = 0; j < last.n; j++) {
             finish(has_min, &last.block[j], &sums[(i / 2 + 1) % 2], j, tile, x, k, r_begin, acc);
@@ -205,28 +243,37 @@ static inline void dot_rows(bool has_min, const lk_tile *tile, const scaled *s,
     }
 }
 
-/* Sixteen outputs from o on, all rows of x. */
-static void multiply(const lk_amx_weights *w, size_t o, const lk_act_rows *x, float *y,
-                     size_t y_stride) {
-    alignas(64) float acc[LK_AMX_MAX_ROWS][LK_TILE_ROWS];
+/* n_strips times sixteen outputs from o on, all rows of x. */
+static void multiply(const lk_amx_weights *w, size_t o, size_t n_strips, const lk_act_rows *x,
+                     float *y, size_t y_stride) {
+    alignas(64) float acc[LK_AMX_STRIPS][LK_AMX_MAX_ROWS][LK_TILE_ROWS];
     scaled s;
     lk_tile tile;
     lk_tile_copy copy;
     for (size_t r = 0; r < x->n_rows; r += LK_AMX_MAX_ROWS) {
         const size_t left = x->n_rows - r;
         const size_t r_end = r + (left < LK_AMX_MAX_ROWS ? left : LK_AMX_MAX_ROWS);
-        memset(acc, 0, (r_end - r) * sizeof acc[0]);
+        for (size_t i = 0; i < n_strips; i++) {
+            memset(acc[i], 0, (r_end - r) * sizeof acc[i][0]);
+        }
         for (size_t k = 0; k < x->n; k += 256) {
-            unpack(w->kind.type, lk_tile_source_at(w->kind, &w->matrix, o, k, 1, &copy), &tile);
-            scale_weights(w->kind, &tile, &s);
-            lk_amx_written();
-            if (w->kind.has_min) {
-                dot_rows(true, &tile, &s, x, r, r_end, k, acc);
-            } else {
-                dot_rows(false, &tile, &s, x, r, r_end, k, acc);
+            for (size_t i = 0; i < n_strips; i++) {
+                const size_t at = o + i * LK_TILE_ROWS;
+                unpack(w->kind.type, lk_tile_source_at(w->kind, &w->matrix, at, k, 1, &copy),
+                       &tile);
+                scale_weights(w->kind, &tile, &s);
+                lk_amx_written();
+                if (w->kind.has_min) {
+                    dot_rows(true, &tile, &s, x, r, r_end, k, acc[i]);
+                } else {
+                    dot_rows(false, &tile, &s, x, r, r_end, k, acc[i]);
+                }
             }
         }
-        lk_amx_put(w, o, acc[0], LK_TILE_ROWS, r_end - r, y + r * y_stride, y_stride);
+        for (size_t i = 0; i < n_strips; i++) {
+            lk_amx_put(w, o + i * LK_TILE_ROWS, acc[i][0], LK_TILE_ROWS, r_end - r,
+                       y + r * y_stride, y_stride);
+        }
     }
 }
 
@@ -234,8 +281,9 @@ static void multiply_all(const lk_format *format, const lk_tile_matrix *matrix, 
                          size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
     const lk_amx_weights weights = {kind_of(format->type), *matrix, o_end};
     lk_amx_begin(x->n_rows < LK_AMX_ROWS ? x->n_rows : LK_AMX_ROWS, 64);
-    for (size_t o = o_begin; o < o_end; o += LK_TILE_ROWS) {
-        multiply(&weights, o, x, y, y_stride);
+    for (size_t o = o_begin; o < o_end; o += LK_AMX_STRIPS * LK_TILE_ROWS) {
+        const size_t n_strips = (o_end - o + LK_TILE_ROWS - 1) / LK_TILE_ROWS;
+        multiply(&weights, o, n_strips < LK_AMX_STRIPS ? n_strips : LK_AMX_STRIPS, x, y, y_stride);
     }
     lk_amx_end();
 }

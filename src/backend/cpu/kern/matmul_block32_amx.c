@@ -159,34 +159,41 @@ static inline void dot_rows(bool has_min, size_t n_blocks, const lk_tile *tile,
     }
 }
 
-/* Sixteen outputs from o on, all rows of x. */
-static void multiply(const lk_amx_weights *w, size_t o, const lk_act_rows *x, float *y,
-                     size_t y_stride) {
-    alignas(64) float acc[LK_AMX_MAX_ROWS][LK_TILE_ROWS];
+/* n_strips times sixteen outputs from o on, all rows of x. */
+static void multiply(const lk_amx_weights *w, size_t o, size_t n_strips, const lk_act_rows *x,
+                     float *y, size_t y_stride) {
+    alignas(64) float acc[LK_AMX_STRIPS][LK_AMX_MAX_ROWS][LK_TILE_ROWS];
     lk_tile tile;
     lk_tile_copy copy;
     const bool has_min = w->kind.has_min;
     for (size_t r = 0; r < x->n_rows; r += LK_AMX_MAX_ROWS) {
         const size_t left = x->n_rows - r;
         const size_t r_end = r + (left < LK_AMX_MAX_ROWS ? left : LK_AMX_MAX_ROWS);
-        memset(acc, 0, (r_end - r) * sizeof acc[0]);
+        for (size_t i = 0; i < n_strips; i++) {
+            memset(acc[i], 0, (r_end - r) * sizeof acc[i][0]);
+        }
         for (size_t k = 0; k < x->n; k += LK_TILE_ELEMS) {
             const size_t n_elems = x->n - k < LK_TILE_ELEMS ? x->n - k : LK_TILE_ELEMS;
             const size_t n_blocks = n_elems / 32;
-            const lk_tile_source from =
-                lk_tile_source_at(w->kind, &w->matrix, o, k, n_blocks, &copy);
-            unpack(w->kind.type, from, n_blocks, &tile);
-            take_bias(w->kind.bias, n_blocks, &tile);
-            lk_amx_written();
-            if (n_blocks == BLOCKS && !has_min) {
-                dot_rows(false, BLOCKS, &tile, x, r, r_end, k, acc);
-            } else if (n_blocks == BLOCKS) {
-                dot_rows(true, BLOCKS, &tile, x, r, r_end, k, acc);
-            } else {
-                dot_rows(has_min, n_blocks, &tile, x, r, r_end, k, acc);
+            for (size_t i = 0; i < n_strips; i++) {
+                const lk_tile_source from = lk_tile_source_at(
+                    w->kind, &w->matrix, o + i * LK_TILE_ROWS, k, n_blocks, &copy);
+                unpack(w->kind.type, from, n_blocks, &tile);
+                take_bias(w->kind.bias, n_blocks, &tile);
+                lk_amx_written();
+                if (n_blocks == BLOCKS && !has_min) {
+                    dot_rows(false, BLOCKS, &tile, x, r, r_end, k, acc[i]);
+                } else if (n_blocks == BLOCKS) {
+                    dot_rows(true, BLOCKS, &tile, x, r, r_end, k, acc[i]);
+                } else {
+                    dot_rows(has_min, n_blocks, &tile, x, r, r_end, k, acc[i]);
+                }
             }
         }
-        lk_amx_put(w, o, acc[0], LK_TILE_ROWS, r_end - r, y + r * y_stride, y_stride);
+        for (size_t i = 0; i < n_strips; i++) {
+            lk_amx_put(w, o + i * LK_TILE_ROWS, acc[i][0], LK_TILE_ROWS, r_end - r,
+                       y + r * y_stride, y_stride);
+        }
     }
 }
 
@@ -194,8 +201,9 @@ static void multiply_all(const lk_format *format, const lk_tile_matrix *matrix, 
                          size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
     const lk_amx_weights weights = {kind_of(format->type), *matrix, o_end};
     lk_amx_begin(x->n_rows < LK_AMX_ROWS ? x->n_rows : LK_AMX_ROWS, 32);
-    for (size_t o = o_begin; o < o_end; o += LK_TILE_ROWS) {
-        multiply(&weights, o, x, y, y_stride);
+    for (size_t o = o_begin; o < o_end; o += LK_AMX_STRIPS * LK_TILE_ROWS) {
+        const size_t n_strips = (o_end - o + LK_TILE_ROWS - 1) / LK_TILE_ROWS;
+        multiply(&weights, o, n_strips < LK_AMX_STRIPS ? n_strips : LK_AMX_STRIPS, x, y, y_stride);
     }
     lk_amx_end();
 }
