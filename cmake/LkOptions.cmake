@@ -19,6 +19,7 @@ endif()
 set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(LK_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
   -mprefer-vector-width=512)
+set(LK_FLAGS_neon -march=armv8.2-a+dotprod)
 set(LK_FLAGS_amx ${LK_FLAGS_avx512} -mamx-tile -mamx-int8)
 # Sanitizers make these files take minutes: the checks of undefined behaviour most of all. Their
 # scalar twins, which checkkern holds them against, keep those. Kernels keep AddressSanitizer's
@@ -36,4 +37,5 @@ if(LK_SANITIZE)
   list(APPEND LK_FLAGS_avx2 ${lk_kernel_flags})
   list(APPEND LK_FLAGS_avx512 ${lk_kernel_flags})
   list(APPEND LK_FLAGS_amx ${lk_kernel_flags})
+  list(APPEND LK_FLAGS_neon ${lk_kernel_flags})
 endif()

@@ -228,7 +228,7 @@ if is_wanted debug; then
     preset_step debug 'unit|golden' "${short[@]}"
 fi
 if is_wanted cross-aarch64 && needs cross-aarch64 aarch64-linux-gnu-gcc qemu-aarch64; then
-    preset_step cross-aarch64 'unit|golden' "${short[@]}"
+    preset_step cross-aarch64 'unit|golden|checkkern' "${short[@]}"
 fi
 if [ -d fuzz ] && is_wanted fuzz && needs fuzz clang; then
     command_step fuzz fuzz_run

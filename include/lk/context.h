@@ -26,7 +26,13 @@ typedef enum lk_kv_type { LK_KV_F32 = 0, LK_KV_F16 = 1, LK_KV_Q8_0 = 2 } lk_kv_t
  * leaves the scalar reference. The choice never changes a bit. Where the processor has AMX, the
  * first context asks Linux for the process's right to use it: signal stacks (sigaltstack) must then
  * be as large as sysconf(_SC_MINSIGSTKSZ) says. */
-enum { LK_CPU_AVX2 = 1, LK_CPU_AVX512 = 2, LK_CPU_AMX = 4, LK_CPU_ALL = 0x7fffffff };
+enum {
+    LK_CPU_AVX2 = 1,
+    LK_CPU_AVX512 = 2,
+    LK_CPU_AMX = 4,
+    LK_CPU_NEON = 8,
+    LK_CPU_ALL = 0x7fffffff
+};
 
 /* Flags of a context. */
 enum {

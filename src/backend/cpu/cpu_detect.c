@@ -1,7 +1,7 @@
 /* cpu_detect.c - which instruction sets the processor and the operating system offer.
- * It asks CPUID for the instructions and XGETBV for the registers that the system saves; it knows
- * nothing about kernels. Invariant: a set is reported only when every instruction that the files of
- * that name are compiled with is there. */
+ * On x86-64 it asks CPUID for the instructions and XGETBV for the registers that the system saves,
+ * on AArch64 the auxiliary vector; it knows nothing about kernels. Invariant: a set is reported
+ * only when every instruction that the files of that name are compiled with is there. */
 #include "backend/cpu/kernels.h"
 
 #if defined(__x86_64__)
@@ -75,6 +75,14 @@ uint32_t lk_cpu_detect(void) {
         return LK_ISA_AVX2 | LK_ISA_AVX512;
     }
     return LK_ISA_AVX2 | LK_ISA_AVX512 | LK_ISA_AMX;
+}
+
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+uint32_t lk_cpu_detect(void) {
+    const unsigned long dot_product = 1ul << 20; /* HWCAP_ASIMDDP */
+    return (getauxval(AT_HWCAP) & dot_product) != 0 ? (uint32_t)LK_ISA_NEON : 0;
 }
 
 #else

@@ -8,7 +8,8 @@
 #include "lk/context.h"
 
 static_assert((int)LK_CPU_AVX2 == (int)LK_ISA_AVX2 && (int)LK_CPU_AVX512 == (int)LK_ISA_AVX512 &&
-                  (int)LK_CPU_AMX == (int)LK_ISA_AMX && (int)LK_CPU_ALL == (int)LK_ISA_ALL,
+                  (int)LK_CPU_AMX == (int)LK_ISA_AMX && (int)LK_CPU_NEON == (int)LK_ISA_NEON &&
+                  (int)LK_CPU_ALL == (int)LK_ISA_ALL,
               "the masks of lk/context.h are those of isas.def");
 
 static void init_twins(lk_cpu_kernels *kernels) {
@@ -38,6 +39,11 @@ typedef struct isa_entry {
 #define ISA_ON_x86_64(name, bit, needs) {(bit), (needs), lk_cpu_kernels_init_##name},
 #else
 #define ISA_ON_x86_64(name, bit, needs)
+#endif
+#if defined(__aarch64__)
+#define ISA_ON_aarch64(name, bit, needs) {(bit), (needs), lk_cpu_kernels_init_##name},
+#else
+#define ISA_ON_aarch64(name, bit, needs)
 #endif
 static const isa_entry isas[] = {
 #define LK_ISA(NAME, name, processor, bit, needs) ISA_ON_##processor(name, bit, needs)

@@ -8,6 +8,8 @@
 #include "backend/cpu/kern/dot_avx512.h"
 #elif defined(__AVX2__)
 #include "backend/cpu/kern/dot_avx2.h"
+#elif defined(__aarch64__)
+#include "backend/cpu/kern/dot_neon.h"
 #endif
 #include "backend/cpu/kern/unpack_block256.h"
 #include "backend/cpu/kern/unpack_block32.h"

@@ -173,15 +173,6 @@ LK_INLINE uint32_t lk_vec_quantize_group(const float *x, size_t n, int8_t *q, fl
     return largest;
 }
 
-/* Sums of sixteen int8 values. */
-LK_INLINE int16_t lk_vec_sum_of_16(const int8_t *q) {
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)q);
-    const __m128i sums = _mm_sad_epu8(_mm_xor_si128(v, _mm_set1_epi8((char)0x80)),
-                                      _mm_setzero_si128()); /* of q + 128, eight each */
-    const int total = _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4);
-    return (int16_t)(total - 16 * 128);
-}
-
 LK_INLINE void lk_vec_act_quantize(const float *x, size_t n, uint32_t group, int8_t *q, float *d,
                                    int16_t *sums, uint32_t *flag) {
     for (size_t k = 0; k < n; k += group) {
@@ -190,7 +181,7 @@ LK_INLINE void lk_vec_act_quantize(const float *x, size_t n, uint32_t group, int
         }
     }
     for (size_t k = 0; k < n; k += LK_SUBGROUP) {
-        sums[k / LK_SUBGROUP] = lk_vec_sum_of_16(q + k);
+        sums[k / LK_SUBGROUP] = lk_sum16_i8(q + k);
     }
 }
 

@@ -8,6 +8,8 @@
 #include "backend/cpu/kern/vec_avx512.h"
 #elif defined(__AVX2__)
 #include "backend/cpu/kern/vec_avx2.h"
+#elif defined(__aarch64__)
+#include "backend/cpu/kern/vec_neon.h"
 #endif
 
 #endif
