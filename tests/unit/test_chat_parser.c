@@ -187,25 +187,25 @@ LK_TEST(named) {
            "<|tool_call_argument_begin|>{\"a\": 1}<|tool_call_end|><|tool_call_begin|>functions.g:1"
            "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
            "T{Ok}C:f({\"a\": 1})C:g({})");
-#define DS(x) "<\xEF\xBD\x9C" x "\xEF\xBD\x9C>"
-#define BAR "\xE2\x96\x81"
+#define DS(x) "<\xEF\xBD\x9Ctool\xE2\x96\x81" x "\xEF\xBD\x9C>"
+#define CALLS_BEGIN                                                                                \
+    DS("calls\xE2\x96\x81"                                                                         \
+       "begin")
+#define CALLS_END                                                                                  \
+    DS("calls\xE2\x96\x81"                                                                         \
+       "end")
+#define CALL_BEGIN                                                                                 \
+    DS("call\xE2\x96\x81"                                                                          \
+       "begin")
+#define CALL_END                                                                                   \
+    DS("call\xE2\x96\x81"                                                                          \
+       "end")
     parses("deepseek-3",
-           DS("tool" BAR "calls" BAR "begin") DS("tool" BAR "call" BAR "begin") "function" DS(
-               "too"
-               "l" BAR
-               "sep") "f\n```json\n{\"a\": 1}\n```" DS("tool" BAR "call" BAR
-                                                       "end") "\n" DS("tool" BAR "call" BAR
-                                                                      "begin") "function" DS("too"
-                                                                                             "l" BAR
-                                                                                             "sep") "g\n```json\n{}\n```" DS("tool" BAR
-                                                                                                                             "call" BAR
-                                                                                                                             "end")
-               DS("tool" BAR "calls" BAR "end"),
+           CALLS_BEGIN CALL_BEGIN
+           "function" DS("sep") "f\n```json\n{\"a\": 1}\n```" CALL_END "\n" CALL_BEGIN
+                                "function" DS("sep") "g\n```json\n{}\n```" CALL_END CALLS_END,
            "C:f({\"a\": 1})C:g({})");
-    parses("deepseek-3.1",
-           "A" DS("tool" BAR "calls" BAR "begin") DS("tool" BAR "call" BAR "begin") "f" DS(
-               "tool" BAR "sep") "{\"a\": 1}" DS("tool" BAR "call" BAR "end")
-               DS("tool" BAR "calls" BAR "end"),
+    parses("deepseek-3.1", "A" CALLS_BEGIN CALL_BEGIN "f" DS("sep") "{\"a\": 1}" CALL_END CALLS_END,
            "T{A}C:f({\"a\": 1})");
     parses("functionary-3.1", "<function=f>python", "C:f(!T{python}");
 }
