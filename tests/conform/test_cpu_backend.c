@@ -566,6 +566,31 @@ LK_TEST(inconsistent_steps) {
     lk_model_close(model);
 }
 
+/* Likewise the pages of layers with windows, from the first one that a query reaches on. */
+LK_TEST(inconsistent_window_pages) {
+    lk_model *model = open_model("archs/gemma3.gguf");
+    const lk_backend_params params = lk_driver_params();
+    lk_driver d;
+    lk_driver_init(&d, model, &params);
+    for (uint32_t fault = 0; fault < 4; fault++) {
+        lk_driver_seq seq = lk_driver_seq_make(tokens_a, 80, NULL, 0, 1);
+        lk_driver_run(&d, &seq, 80);
+        lk_step_row row = {.token = 1, .pos = 100, .i_out = -1};
+        uint32_t window_pages[2] = {fault == 1 ? 9999 : seq.window_pages[0], seq.window_pages[1]};
+        window_pages[1] = fault == 2 ? 128 : fault == 3 ? 0 : window_pages[1];
+        row.pos = fault == 1 ? 100 : 70; /* a window of 32 at 100 begins in page 1 */
+        const lk_step_run run = {
+            .first = 0, .n = 1, .pages = seq.pages, .window_pages = window_pages};
+        lk_step step = {.rows = &row, .n_rows = 1, .runs = &run, .n_runs = 1};
+        lk_error err;
+        const lk_status status = d.ops->step(d.backend, &step, &err);
+        CHECK_MSG((status == LK_OK) == (fault < 2), "fault %u: %s", fault, lk_status_name(status));
+    }
+    lk_driver_deinit(&d);
+    lk_model_close(model);
+}
+
 LK_TEST_MAIN(LK_RUN(cuts_threads_and_instruction_sets), LK_RUN(kv_formats), LK_RUN(weight_formats),
              LK_RUN(mixing), LK_RUN(counters), LK_RUN(pages), LK_RUN(poisoned_weights_are_named),
-             LK_RUN(poison_stays_in_its_sequence), LK_RUN(allocation), LK_RUN(inconsistent_steps))
+             LK_RUN(poison_stays_in_its_sequence), LK_RUN(allocation), LK_RUN(inconsistent_steps),
+             LK_RUN(inconsistent_window_pages))
