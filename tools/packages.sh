@@ -22,6 +22,7 @@ program ninja ninja-build
 program pkg-config pkg-config
 module jansson libjansson-dev
 module libmicrohttpd libmicrohttpd-dev
+module libedit libedit-dev
 NEEDS
     [ "$list" = test ] || return 0
     cat <<'NEEDS'
