@@ -1,0 +1,197 @@
+/* test_grammar_isolation.c - masks and samples under grammars do not depend on the schedule:
+ * sequences with different grammars, each sampled alone and then together with others, that join at
+ * random times, in random order, in prompts cut at random, with other numbers of threads and other
+ * instruction sets. Every mask and every token must be the same. labels: threads */
+#include "lk/lk.h"
+#include "lk_test.h"
+
+enum { N_SEQUENCES = 5, N_TOKENS = 40, N_PROMPT = 6 };
+
+static const char *const grammars[N_SEQUENCES] = {
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":12},\"b\":{"
+    "\"type\":\"integer\",\"minimum\":3,\"maximum\":77}},\"required\":[\"a\",\"b\"]}",
+    "{\"type\":\"array\",\"items\":{\"enum\":[\"red\",\"green\",1.5,null]},\"minItems\":4}",
+    "{\"type\":\"object\"}",
+    "{\"type\":\"string\",\"pattern\":\"^[a-z]+( [a-z]+){3,}$\"}",
+    "{\"anyOf\":[{\"type\":\"string\",\"format\":\"date-time\"},{\"type\":\"number\"}]}",
+};
+
+/* What became of a sequence. */
+typedef struct trace {
+    int32_t tokens[N_TOKENS];
+    uint64_t masks[N_TOKENS]; /* hashes */
+    size_t n;
+} trace;
+
+typedef struct sequence {
+    lk_sampler *sampler;
+    trace seen;
+    size_t n_rows; /* computed */
+    int is_over;
+} sequence;
+
+typedef struct setup {
+    lk_model *model;
+    const lk_tokenizer *tokenizer;
+    lk_token_trie *trie;
+    lk_grammar *compiled[N_SEQUENCES];
+    int32_t n_vocab;
+    int32_t prompts[N_SEQUENCES][N_PROMPT];
+} setup;
+
+static void open_setup(setup *s) {
+    lk_error err = {0};
+    lk_model_info info = LK_MODEL_INFO_INIT;
+    REQUIRE_OK(lk_model_open(lk_test_data("models/tiny-q4_k_m.gguf"), NULL, &s->model, &err), err);
+    REQUIRE_OK(lk_model_get_info(s->model, &info, &err), err);
+    s->n_vocab = info.n_vocab;
+    s->tokenizer = lk_model_tokenizer(s->model);
+    REQUIRE_OK(lk_token_trie_create(s->tokenizer, NULL, &s->trie, &err), err);
+    for (int i = 0; i < N_SEQUENCES; i++) {
+        REQUIRE_OK(lk_grammar_create_json_schema(grammars[i], strlen(grammars[i]), NULL,
+                                                 &s->compiled[i], &err),
+                   err);
+        for (int k = 0; k < N_PROMPT; k++) {
+            s->prompts[i][k] = (37 * i + 11 * k + 5) % 300;
+        }
+    }
+}
+
+static void begin(const setup *s, sequence *q, int i) {
+    lk_error err = {0};
+    lk_sampler_params params = LK_SAMPLER_PARAMS_INIT;
+    params.seed = 100 + (uint64_t)i;
+    params.temperature = 1.5F;
+    *q = (sequence){0};
+    REQUIRE_OK(lk_sampler_create(&params, s->n_vocab, &q->sampler, &err), err);
+    REQUIRE_OK(lk_sampler_set_grammar(q->sampler, s->compiled[i], s->trie, &err), err);
+}
+
+static void sample(const setup *s, lk_context *context, sequence *q, size_t i_row) {
+    lk_error err = {0};
+    const float *logits = NULL;
+    lk_sample chosen;
+    uint32_t words[4096];
+    const size_t n_words = ((size_t)s->n_vocab + 31) / 32;
+    uint64_t hash = 1469598103934665603u;
+    REQUIRE_OK(lk_context_logits(context, i_row, &logits, &err), err);
+    REQUIRE_OK(lk_sampler_grammar_mask(q->sampler, words, n_words, &err), err);
+    for (size_t w = 0; w < n_words; w++) {
+        hash = (hash ^ words[w]) * 1099511628211u;
+    }
+    REQUIRE_OK(lk_sampler_sample(q->sampler, logits, (int64_t)q->n_rows - 1, &chosen, &err), err);
+    REQUIRE_OK(lk_sampler_accept(q->sampler, chosen.token, &err), err);
+    q->seen.tokens[q->seen.n] = chosen.token;
+    q->seen.masks[q->seen.n++] = hash;
+    q->is_over = q->seen.n == N_TOKENS || lk_tokenizer_is_end(s->tokenizer, chosen.token) ||
+                 lk_sampler_grammar_progress(q->sampler) == LK_GRAMMAR_COMPLETE;
+}
+
+/* One decode with rows of the sequences in `order`: some of the prompt, or the last token. */
+static void step(const setup *s, lk_context *context, sequence *all, const int *order, size_t n,
+                 uint64_t *random) {
+    lk_error err = {0};
+    lk_row rows[N_SEQUENCES * N_PROMPT];
+    size_t ends[N_SEQUENCES];
+    size_t n_rows = 0;
+    for (size_t k = 0; k < n; k++) {
+        sequence *q = &all[order[k]];
+        size_t wanted = 1;
+        if (q->n_rows < N_PROMPT) {
+            wanted = 1 + (size_t)(lk_test_random(random) % (N_PROMPT - q->n_rows));
+        }
+        for (; wanted > 0; wanted--, q->n_rows++) {
+            const int32_t token = q->n_rows < N_PROMPT ? s->prompts[order[k]][q->n_rows]
+                                                       : q->seen.tokens[q->n_rows - N_PROMPT];
+            rows[n_rows++] = (lk_row){token, order[k], (int64_t)q->n_rows, LK_ROW_LOGITS, 0};
+        }
+        ends[k] = n_rows - 1;
+    }
+    REQUIRE_OK(lk_context_decode(context, rows, n_rows, NULL, &err), err);
+    for (size_t k = 0; k < n; k++) {
+        if (all[order[k]].n_rows >= N_PROMPT) {
+            sample(s, context, &all[order[k]], ends[k]);
+        }
+    }
+}
+
+/* Runs the sequences of `mask` together. Each joins at a random step. */
+static void run(const setup *s, uint32_t mask, uint32_t n_threads, uint32_t isa, uint64_t *random,
+                trace *out) {
+    lk_error err = {0};
+    lk_context *context = NULL;
+    lk_context_params params = LK_CONTEXT_PARAMS_INIT;
+    sequence all[N_SEQUENCES];
+    int joins[N_SEQUENCES];
+    params.n_threads = n_threads;
+    params.isa_mask = isa;
+    params.n_sequences = N_SEQUENCES;
+    params.kv_positions = N_SEQUENCES * 128;
+    REQUIRE_OK(lk_context_create(s->model, &params, &context, &err), err);
+    for (int i = 0; i < N_SEQUENCES; i++) {
+        begin(s, &all[i], i);
+        all[i].is_over = (mask >> i & 1u) == 0;
+        joins[i] = (int)(lk_test_random(random) % 20);
+    }
+    for (int time = 0;; time++) {
+        int order[N_SEQUENCES];
+        size_t n = 0;
+        int n_left = 0;
+        for (int i = 0; i < N_SEQUENCES; i++) {
+            n_left += !all[i].is_over;
+            if (!all[i].is_over && time >= joins[i] && lk_test_random(random) % 4 != 0) {
+                order[n++] = i;
+            }
+        }
+        for (size_t k = n; k > 1; k--) {
+            const size_t other = (size_t)(lk_test_random(random) % k);
+            const int moving = order[k - 1];
+            order[k - 1] = order[other];
+            order[other] = moving;
+        }
+        if (n_left == 0) {
+            break;
+        }
+        if (n > 0) {
+            step(s, context, all, order, n, random);
+        }
+    }
+    for (int i = 0; i < N_SEQUENCES; i++) {
+        if ((mask >> i & 1u) != 0) {
+            out[i] = all[i].seen;
+        }
+        lk_sampler_destroy(all[i].sampler);
+    }
+    lk_context_destroy(context);
+}
+
+LK_TEST(masks_and_samples_keep_to_their_sequence) {
+    setup s = {0};
+    static trace alone[N_SEQUENCES];
+    static trace together[N_SEQUENCES];
+    uint64_t random = lk_test_seed(21);
+    const uint64_t n = lk_test_size(2, 6, 100);
+    open_setup(&s);
+    size_t n_tokens = 0;
+    for (int i = 0; i < N_SEQUENCES; i++) {
+        run(&s, 1u << i, 1, 0, &random, alone);
+        n_tokens += alone[i].n;
+    }
+    CHECK(n_tokens > 60);
+    for (uint64_t k = 0; k < n; k++) {
+        const uint32_t isa = k % 3 == 0 ? LK_CPU_ALL : k % 3 == 1 ? LK_CPU_AVX2 : 0;
+        run(&s, (1u << N_SEQUENCES) - 1, 1 + (uint32_t)(k % 3), isa, &random, together);
+        for (int i = 0; i < N_SEQUENCES; i++) {
+            CHECK_MSG(memcmp(&alone[i], &together[i], sizeof alone[i]) == 0,
+                      "schedule %llu: sequence %d differs from its own run", (unsigned long long)k,
+                      i);
+        }
+    }
+    for (int i = 0; i < N_SEQUENCES; i++) {
+        lk_grammar_destroy(s.compiled[i]);
+    }
+    lk_token_trie_destroy(s.trie);
+    lk_model_close(s.model);
+}
+
+LK_TEST_MAIN(LK_RUN(masks_and_samples_keep_to_their_sequence))
