@@ -55,11 +55,12 @@ static void print_json(json_t *object) {
     json_decref(object);
 }
 
+/* A text that was cut may end in half a character: it is left out. */
 static void finish(job *j) {
-    print_json(json_pack("{s:s, s:i, s:o, s:b, s:i, s:f, s:f}", "file", j->file, "index",
-                         (int)j->index, "text", json_stringn_nocheck(j->text, j->n_text),
-                         "finished", j->is_finished, "tokens", j->n_tokens, "mask_ms", j->mask_ms,
-                         "worst_ms", j->worst_ms));
+    print_json(json_pack(
+        "{s:s, s:i, s:o, s:b, s:i, s:f, s:f}", "file", j->file, "index", (int)j->index, "text",
+        json_stringn_nocheck(j->text, j->is_finished ? j->n_text : 0), "finished", j->is_finished,
+        "tokens", j->n_tokens, "mask_ms", j->mask_ms, "worst_ms", j->worst_ms));
     lk_sampler_destroy(j->sampler);
     lk_grammar_destroy(j->grammar);
     free(j);
