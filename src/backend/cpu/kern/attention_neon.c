@@ -28,3 +28,7 @@ void lk_attention_neon(const lk_attn_args *args) {
         break;
     }
 }
+
+void lk_attention_join_neon(const lk_attn_parts *parts) {
+    lk_attn_join(parts);
+}

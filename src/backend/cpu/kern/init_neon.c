@@ -17,6 +17,7 @@ void lk_cpu_kernels_init_neon(lk_cpu_kernels *kernels) {
     kernels->scale_add = lk_scale_add_neon;
     kernels->kv_store = lk_kv_store_neon;
     kernels->attention = lk_attention_neon;
+    kernels->attention_join = lk_attention_join_neon;
     kernels->check_finite = lk_check_finite_neon;
     kernels->matmul_f32 = lk_matmul_f32_neon;
     kernels->matmul_f16 = lk_matmul_f16_neon;

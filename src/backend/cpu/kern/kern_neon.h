@@ -24,6 +24,7 @@ lk_add_fn lk_add_neon;
 lk_scale_add_fn lk_scale_add_neon;
 lk_kv_store_fn lk_kv_store_neon;
 lk_attention_fn lk_attention_neon;
+lk_attention_join_fn lk_attention_join_neon;
 lk_check_finite_fn lk_check_finite_neon;
 
 #endif

@@ -316,16 +316,17 @@ LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
     return vrev64q_f32(v);
 }
 
-/* Sums over n_dwords of (four int8 of each lane) times (four of q). `sum_q`, the sum of those of q,
- * is for sets that need it. */
-LK_INLINE lk_vi lk_vi_dot_i8(const lk_vi *w, const int8_t *q, size_t n_dwords, int32_t sum_q) {
+/* Integer dots: lanes of int32, each step adds four int8 of the lane times four of q. The sum of all
+ * of q is for sets that need it. */
+LK_INLINE lk_vi lk_vi_dot_operand(lk_vi w) {
+    return w;
+}
+LK_INLINE lk_vi lk_vi_dot_start(int32_t sum_q) {
     (void)sum_q;
-    lk_vi sum = lk_vi_zero();
-    for (size_t i = 0; i < n_dwords; i++) {
-        const lk_vi a = vdupq_n_s32(lk_peek_i32(q + 4 * i));
-        sum = vdotq_s32(sum, vreinterpretq_s8_s32(w[i]), vreinterpretq_s8_s32(a));
-    }
-    return sum;
+    return lk_vi_zero();
+}
+LK_INLINE lk_vi lk_vi_dot_step(lk_vi sum, lk_vi operand, int32_t q) {
+    return vdotq_s32(sum, vreinterpretq_s8_s32(operand), vreinterpretq_s8_s32(vdupq_n_s32(q)));
 }
 /* The sum of sixteen int8. */
 LK_INLINE int16_t lk_sum16_i8(const int8_t *q) {
