@@ -316,8 +316,8 @@ LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
     return vrev64q_f32(v);
 }
 
-/* Integer dots: lanes of int32, each step adds four int8 of the lane times four of q. The sum of all
- * of q is for sets that need it. */
+/* Integer dots: lanes of int32, each step adds four int8 of the lane times four of q. The sum of
+ * all of q is for sets that need it. */
 LK_INLINE lk_vi lk_vi_dot_operand(lk_vi w) {
     return w;
 }
