@@ -14,6 +14,7 @@
 
 #include "lk/base.h"
 #include "lk/context.h"
+#include "lk/grammar.h"
 #include "lk/model.h"
 #include "lk/sampler.h"
 
@@ -131,9 +132,14 @@ typedef struct lk_request_params {
     uint32_t timeout_ms; /* from submission to the end; 0: none */
     lk_event_fn on_event;
     void *ctx;
+    const lk_grammar *grammar; /* NULL: none. Every choice keeps to it; it ends with LK_FINISH_END
+                                  when its text is complete. Both are borrowed until the request
+                                  is done */
+    const lk_token_trie *trie; /* of the model's vocabulary; NULL without a grammar */
 } lk_request_params;
 #define LK_REQUEST_PARAMS_INIT                                                                     \
-    ((lk_request_params){sizeof(lk_request_params), NULL, 0, NULL, -1, 1, 0, 0, 0, NULL, NULL})
+    ((lk_request_params){sizeof(lk_request_params), NULL, 0, NULL, -1, 1, 0, 0, 0, NULL, NULL,     \
+                         NULL, NULL})
 
 /* Queues a request. On success *out is owned by the caller (lk_request_release) and ctx is used
  * until LK_EVENT_DONE, which may come before this returns. LK_E_ARG names the parameter ("token" of

@@ -1,7 +1,8 @@
 /* test_grammar_isolation.c - masks and samples under grammars do not depend on the schedule:
  * sequences with different grammars, each sampled alone and then together with others, that join at
  * random times, in random order, in prompts cut at random, with other numbers of threads and other
- * instruction sets. Every mask and every token must be the same. labels: threads */
+ * instruction sets; and as requests to an engine. Every mask and every token must be the same.
+ * labels: threads */
 #include "lk/lk.h"
 #include "lk_test.h"
 
@@ -165,6 +166,63 @@ static void run(const setup *s, uint32_t mask, uint32_t n_threads, uint32_t isa,
     lk_context_destroy(context);
 }
 
+/* What a request of an engine gave. */
+typedef struct answer {
+    int32_t tokens[N_TOKENS];
+    size_t n;
+    lk_finish finish;
+} answer;
+
+static int on_event(void *ctx, const lk_event *event) {
+    answer *a = ctx;
+    if (event->kind == LK_EVENT_TOKEN && a->n < N_TOKENS) {
+        a->tokens[a->n++] = event->token;
+    } else if (event->kind == LK_EVENT_END) {
+        a->finish = event->finish;
+    }
+    return 1;
+}
+
+/* The same sequences as requests to an engine with fewer slots than requests. */
+static void run_engine(const setup *s, const trace *alone) {
+    lk_error err = {0};
+    lk_engine *engine = NULL;
+    lk_request *requests[N_SEQUENCES];
+    static answer answers[N_SEQUENCES];
+    lk_engine_params params = LK_ENGINE_PARAMS_INIT;
+    params.n_slots = 3;
+    params.kv_positions = 512;
+    params.n_ctx = 128;
+    REQUIRE_OK(lk_engine_create(s->model, &params, &engine, &err), err);
+    for (int i = 0; i < N_SEQUENCES; i++) {
+        lk_sampler_params sampler = LK_SAMPLER_PARAMS_INIT;
+        lk_request_params request = LK_REQUEST_PARAMS_INIT;
+        sampler.seed = 100 + (uint64_t)i;
+        sampler.temperature = 1.5F;
+        answers[i] = (answer){.n = 0};
+        request.prompt = s->prompts[i];
+        request.n_prompt = N_PROMPT;
+        request.sampler = &sampler;
+        request.max_tokens = N_TOKENS;
+        request.on_event = on_event;
+        request.ctx = &answers[i];
+        request.grammar = s->compiled[i];
+        CHECK_STATUS(LK_E_ARG, lk_engine_submit(engine, &request, &requests[i], &err));
+        request.trie = s->trie;
+        REQUIRE_OK(lk_engine_submit(engine, &request, &requests[i], &err), err);
+    }
+    for (int i = 0; i < N_SEQUENCES; i++) {
+        REQUIRE_OK(lk_request_wait(requests[i], 0, &err), err);
+        lk_request_release(requests[i]);
+        CHECK_MSG(answers[i].n == alone[i].n &&
+                      memcmp(answers[i].tokens, alone[i].tokens, sizeof answers[i].tokens) == 0,
+                  "request %d differs from the sequence alone", i);
+        CHECK(answers[i].finish == (alone[i].n < N_TOKENS ? LK_FINISH_END : LK_FINISH_LENGTH) ||
+              alone[i].n == N_TOKENS);
+    }
+    lk_engine_destroy(engine);
+}
+
 LK_TEST(masks_and_samples_keep_to_their_sequence) {
     setup s = {0};
     static trace alone[N_SEQUENCES];
@@ -178,6 +236,7 @@ LK_TEST(masks_and_samples_keep_to_their_sequence) {
         n_tokens += alone[i].n;
     }
     CHECK(n_tokens > 60);
+    run_engine(&s, alone);
     for (uint64_t k = 0; k < n; k++) {
         const uint32_t isa = k % 3 == 0 ? LK_CPU_ALL : k % 3 == 1 ? LK_CPU_AVX2 : 0;
         run(&s, (1u << N_SEQUENCES) - 1, 1 + (uint32_t)(k % 3), isa, &random, together);

@@ -39,7 +39,10 @@ static lk_status check_prompt(const lk_engine *engine, const lk_request_params *
 static lk_status check_sampler(const lk_engine *engine, const lk_request *r, lk_error *err) {
     lk_sampler *sampler = NULL;
     const int32_t n_vocab = (int32_t)engine->context->graph->n_vocab;
-    const lk_status status = lk_sampler_build(&r->sampler, n_vocab, &sampler, err);
+    lk_status status = lk_sampler_build(&r->sampler, n_vocab, &sampler, err);
+    if (status == LK_OK && r->grammar != NULL) {
+        status = lk_sampler_constrain(sampler, r->grammar, r->trie, err);
+    }
     lk_sampler_free(sampler);
     return status;
 }
@@ -65,6 +68,10 @@ static lk_status check_params(const lk_engine *engine, const lk_request_params *
     if (status == LK_OK && (p->flags & ~known) != 0) {
         status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("flags"), "flags 0x%x have unknown bits",
                          p->flags);
+    }
+    if (status == LK_OK && (p->grammar == NULL) != (p->trie == NULL)) {
+        status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("grammar"),
+                         "a grammar needs the trie of the vocabulary, and a trie a grammar");
     }
     if (status == LK_OK && p->on_event == NULL) {
         status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("on_event"), "on_event is NULL");
@@ -131,6 +138,8 @@ static void fill(lk_request *r, lk_engine *engine, const lk_request_params *p) {
     r->n_prompt = p->n_prompt;
     r->sampler = p->sampler != NULL ? *p->sampler : defaults;
     r->sampler.allocator = r->allocator;
+    r->grammar = p->grammar;
+    r->trie = p->trie;
     r->max_tokens = p->max_tokens;
     r->n_top = p->n_top_logprobs;
     r->flags = p->flags;

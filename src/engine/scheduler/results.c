@@ -102,6 +102,9 @@ static lk_status make_sampler(const lk_engine *engine, lk_choice *choice, lk_err
     for (size_t i = 0; i < r->n_prompt && status == LK_OK; i++) {
         status = lk_sampler_note(choice->sampler, r->prompt[i], err);
     }
+    if (status == LK_OK && r->grammar != NULL) {
+        status = lk_sampler_constrain(choice->sampler, r->grammar, r->trie, err);
+    }
     return status;
 }
 
@@ -145,6 +148,10 @@ static lk_finish ending_of(const lk_engine *engine, const lk_choice *choice, int
     }
     if (!goes_on) {
         return LK_FINISH_STOP;
+    }
+    if (choice->sampler->matcher != NULL &&
+        lk_matcher_progress(choice->sampler->matcher) == LK_GRAMMAR_COMPLETE) {
+        return LK_FINISH_END;
     }
     const bool is_long = r->max_tokens >= 0 && choice->n_generated >= r->max_tokens;
     const bool is_full = lk_choice_length(choice) - 1 >= engine->params.n_ctx;

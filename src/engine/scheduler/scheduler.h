@@ -46,6 +46,8 @@ struct lk_request {
     int32_t *prompt; /* [n_prompt] */
     size_t n_prompt;
     lk_sampler_params sampler;
+    const lk_grammar *grammar; /* the caller's; NULL: none */
+    const lk_token_trie *trie;
     lk_logit_bias *biases;
     int64_t max_tokens; /* -1: until the sequence is full */
     int32_t n_choices;
