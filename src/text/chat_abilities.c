@@ -29,46 +29,46 @@
  * dict that is printed instead of read shows Python's quotes. What does not show without tools is
  * tried with them: some templates are for requests with tools alone. */
 typedef struct probe {
-    uint32_t abilities;
     const char *messages;
-    bool only_with_tools;
     const char *shows;
     const char *not_shown[2];
+    uint32_t abilities;
+    bool only_with_tools;
 } probe;
 
 static const probe probes[] = {
-    {LK_CHAT_TAKES_STRING_CONTENT, "[" USER_TURN "]", false, "lkprobe-user", {NULL, NULL}},
-    {LK_CHAT_TAKES_PART_CONTENT,
-     "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"lkprobe-user\"}]}]",
-     false,
+    {"[" USER_TURN "]", "lkprobe-user", {NULL, NULL}, LK_CHAT_TAKES_STRING_CONTENT, false},
+    {"[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"lkprobe-user\"}]}]",
      "lkprobe-user",
-     {"lkprobe-user'", "lkprobe-user\""}},
-    {LK_CHAT_TAKES_SYSTEM,
-     "[{\"role\": \"system\", \"content\": \"lkprobe-system\"}, " USER_TURN "]",
-     false,
+     {"lkprobe-user'", "lkprobe-user\""},
+     LK_CHAT_TAKES_PART_CONTENT,
+     false},
+    {"[{\"role\": \"system\", \"content\": \"lkprobe-system\"}, " USER_TURN "]",
      "lkprobe-system",
-     {NULL, NULL}},
-    {LK_CHAT_TAKES_TOOLS, "[" USER_TURN "]", true, "lkprobe-function", {NULL, NULL}},
-    {LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_TEXT_WITH_CALLS | LK_CHAT_TAKES_OBJECT_ARGUMENTS,
-     CALL("\"lkprobe-text\"", ARGUMENTS),
-     false,
+     {NULL, NULL},
+     LK_CHAT_TAKES_SYSTEM,
+     false},
+    {"[" USER_TURN "]", "lkprobe-function", {NULL, NULL}, LK_CHAT_TAKES_TOOLS, true},
+    {CALL("\"lkprobe-text\"", ARGUMENTS),
      "lkprobe-value",
-     {"'lkprobe-key'", NULL}},
-    {LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_TEXT_WITH_CALLS | LK_CHAT_TAKES_STRING_ARGUMENTS,
-     CALL("\"lkprobe-text\"", STRING_ARGUMENTS),
-     false,
+     {"'lkprobe-key'", NULL},
+     LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_TEXT_WITH_CALLS | LK_CHAT_TAKES_OBJECT_ARGUMENTS,
+     false},
+    {CALL("\"lkprobe-text\"", STRING_ARGUMENTS),
      ARGUMENTS,
-     {NULL, NULL}},
-    {LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_NULL_CONTENT | LK_CHAT_TAKES_OBJECT_ARGUMENTS,
-     CALL("null", ARGUMENTS),
-     false,
+     {NULL, NULL},
+     LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_TEXT_WITH_CALLS | LK_CHAT_TAKES_STRING_ARGUMENTS,
+     false},
+    {CALL("null", ARGUMENTS),
      "lkprobe-value",
-     {"'lkprobe-key'", "None"}},
-    {LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_NULL_CONTENT | LK_CHAT_TAKES_STRING_ARGUMENTS,
-     CALL("null", STRING_ARGUMENTS),
-     false,
+     {"'lkprobe-key'", "None"},
+     LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_NULL_CONTENT | LK_CHAT_TAKES_OBJECT_ARGUMENTS,
+     false},
+    {CALL("null", STRING_ARGUMENTS),
      ARGUMENTS,
-     {"None", NULL}},
+     {"None", NULL},
+     LK_CHAT_TAKES_TOOL_CALLS | LK_CHAT_TAKES_NULL_CONTENT | LK_CHAT_TAKES_STRING_ARGUMENTS,
+     false},
 };
 
 static bool has_text(lk_jvm *vm, const lk_jstring *s, const char *text) {

@@ -92,8 +92,8 @@ bool lk_jcompile_intern(lk_jcompiler *c, const void *bytes, size_t n, uint32_t *
     }
     if (p->n_names == c->name_capacity) {
         const uint32_t capacity = 2 * c->name_capacity;
-        const lk_jstring **grown =
-            lk_jheap_grow(c->heap, (const void *)p->names, p->n_names, capacity, sizeof *grown);
+        const lk_jstring **grown = lk_jheap_grow(c->heap, (const void *)p->names, p->n_names,
+                                                 capacity, sizeof(const lk_jstring *));
         if (grown == NULL) {
             return lk_jcompile_nomem(c);
         }
@@ -426,7 +426,7 @@ static bool new_macro(lk_jcompiler *c, uint32_t name, uint32_t *index) {
 /* "(a, b=1)": the code that gives parameters their defaults. */
 static bool signature(lk_jcompiler *c, uint32_t macro) {
     enum { MAX_PARAMS = 64 };
-    uint32_t params[MAX_PARAMS];
+    uint32_t params[MAX_PARAMS] = {0};
     uint32_t n = 0;
     if (!lk_jexpect_operator(c, "(")) {
         return false;
@@ -534,7 +534,7 @@ static bool call_statement(lk_jcompiler *c) {
 /* {% with a = 1, b = 2 %}: the values are those of the scope around it. */
 static bool with_statement(lk_jcompiler *c) {
     static const char *const ends[] = {"endwith", NULL};
-    uint32_t n = 0, names[16];
+    uint32_t n = 0, names[16] = {0};
     if (!lk_jcompile_next(c)) {
         return false;
     }
@@ -674,7 +674,7 @@ static bool init(lk_jcompiler *c) {
     c->macro = LK_JNO_NAME;
     p->code = lk_jheap_array(c->heap, c->code_capacity, sizeof *p->code);
     p->constants = lk_jheap_array(c->heap, c->constant_capacity, sizeof *p->constants);
-    p->names = lk_jheap_array(c->heap, c->name_capacity, sizeof *p->names);
+    p->names = lk_jheap_array(c->heap, c->name_capacity, sizeof(const lk_jstring *));
     p->arg_names = lk_jheap_array(c->heap, c->arg_names_capacity, sizeof *p->arg_names);
     p->macros = lk_jheap_array(c->heap, c->macro_capacity, sizeof *p->macros);
     c->name_numbers = lk_jdict_new(c->heap);

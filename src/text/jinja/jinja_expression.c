@@ -294,7 +294,7 @@ static bool string_literal(lk_jcompiler *c) {
 }
 
 static bool number_literal(lk_jcompiler *c) {
-    lk_jvalue value = lk_jnone();
+    lk_jvalue value;
     if (c->token.kind == LK_JT_INTEGER) {
         int64_t i = 0;
         if (!lk_jparse_int(c->token.bytes, c->token.n, &i)) {
@@ -510,7 +510,7 @@ static bool comparison(lk_jcompiler *c, int *found) {
         }
         if (lk_jis_token(&ahead, LK_JT_NAME, "in")) {
             *found = LK_JCMP_NOT_IN;
-            return lk_jcompile_next(c) && lk_jcompile_next(c);
+            return lk_jcompile_next(c) ? lk_jcompile_next(c) : false; /* two words */
         }
     }
     return true;

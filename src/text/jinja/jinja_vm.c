@@ -589,7 +589,7 @@ static bool op_for_begin(lk_jvm *vm, const lk_jinstr *i) {
             return lk_jheap_failed(vm);
         }
     }
-    if (!make_room(vm, (void *)&vm->loops, vm->n_loops, &vm->loop_capacity, sizeof *vm->loops,
+    if (!make_room(vm, (void *)&vm->loops, vm->n_loops, &vm->loop_capacity, sizeof(lk_jloop *),
                    LK_JMAX_OPEN_LOOPS, "loops inside each other")) {
         return false;
     }
