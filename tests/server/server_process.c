@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <strings.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -55,6 +56,7 @@ static pid_t start_tool(const char *const *arguments, int *out) {
             const char *const *given;
             char *const *wanted;
         } list = {argv};
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that dies leaves nothing behind */
         (void)dup2(pipes[1], STDOUT_FILENO);
         (void)close(pipes[0]);
         (void)close(pipes[1]);
