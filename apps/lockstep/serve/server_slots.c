@@ -156,6 +156,9 @@ static void task_free(struct slot_task *t) {
 static enum MHD_Result reply_task(exchange *x) {
     struct slot_task *t = x->task;
     x->task = NULL;
+    /* The thread of the task has woken us with the lock, and is done when it has left it. */
+    (void)pthread_mutex_lock(&t->lock);
+    (void)pthread_mutex_unlock(&t->lock);
     enum MHD_Result result = MHD_NO;
     if (t->status != LK_OK) {
         serve_problem problem;

@@ -1,0 +1,346 @@
+/* test_serve_api.c - what the endpoints promise: whole answers and streams say the same, usage,
+ * stop texts, choices, seeds, logprobs, echo, receipts and their replay, tokens, models, slots,
+ * keys. */
+#include <unistd.h>
+
+#include "lk_test.h"
+#include "server_process.h"
+
+static const char chat_path[] = "/v1/chat/completions";
+static const char text_path[] = "/v1/completions";
+
+static json_t *post(int port, const char *path, const char *body) {
+    return http_json(port, "POST", path, body, 200);
+}
+
+static const char *text_of(const json_t *answer, size_t i) {
+    const json_t *choice = json_array_get(json_object_get(answer, "choices"), i);
+    const json_t *message = json_object_get(choice, "message");
+    const char *text = json_string_value(
+        json_object_get(message != NULL ? message : choice, message != NULL ? "content" : "text"));
+    CHECK(text != NULL);
+    return text != NULL ? text : "";
+}
+
+static const char *finish_of(const json_t *answer, size_t i) {
+    const json_t *choice = json_array_get(json_object_get(answer, "choices"), i);
+    const char *text = json_string_value(json_object_get(choice, "finish_reason"));
+    return text != NULL ? text : "";
+}
+
+static int64_t usage_of(const json_t *answer, const char *name) {
+    const json_t *usage = json_object_get(answer, "usage");
+    const json_t *details = json_object_get(usage, "prompt_tokens_details");
+    const json_t *found = json_object_get(usage, name);
+    return json_integer_value(found != NULL ? found : json_object_get(details, name));
+}
+
+/* The texts of a stream, joined; its last finish reason and its usage. */
+typedef struct joined {
+    char text[4096];
+    char finish[16];
+    int64_t n_completion; /* -1: no usage came */
+    int n_events;
+    bool is_done;
+} joined;
+
+static joined join_stream(int port, const char *path, const char *body) {
+    joined j = {.n_completion = -1};
+    http_answer a = http_call(port, "POST", path, body);
+    size_t n = 0;
+    CHECK(a.status == 200 && strstr(a.head, "text/event-stream") != NULL);
+    for (char *line = a.body; line != NULL && *line != '\0';) {
+        char *end = strstr(line, "\n\n");
+        CHECK(end != NULL && strncmp(line, "data: ", 6) == 0);
+        if (end == NULL) {
+            break;
+        }
+        *end = '\0';
+        CHECK(!j.is_done);
+        j.is_done = strcmp(line, "data: [DONE]") == 0;
+        json_t *event = j.is_done ? NULL : json_loads(line + 6, 0, NULL);
+        CHECK(j.is_done || event != NULL);
+        const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
+        const json_t *delta = json_object_get(choice, "delta");
+        const char *text = json_string_value(
+            json_object_get(delta != NULL ? delta : choice, delta != NULL ? "content" : "text"));
+        const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
+        n += (size_t)snprintf(j.text + n, sizeof j.text - n, "%s", text != NULL ? text : "");
+        if (finish != NULL) {
+            (void)snprintf(j.finish, sizeof j.finish, "%s", finish);
+        }
+        if (json_is_object(json_object_get(event, "usage"))) {
+            j.n_completion = usage_of(event, "completion_tokens");
+        }
+        j.n_events++;
+        json_decref(event);
+        line = end + 2;
+    }
+    http_free(&a);
+    return j;
+}
+
+static server_process process;
+
+static const char chat_body[] =
+    "{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", "
+    "\"content\": \"Tell me a story.\"}], \"max_tokens\": 24, \"seed\": 11, \"temperature\": "
+    "0.9%s}";
+
+static const char *chat(const char *more) {
+    static char body[1024];
+    (void)snprintf(body, sizeof body, chat_body, more);
+    return body;
+}
+
+LK_TEST(chats) {
+    json_t *whole = post(process.port, chat_path, chat(""));
+    json_t *again = post(process.port, chat_path, chat(""));
+    CHECK(strcmp(text_of(whole, 0), text_of(again, 0)) == 0);
+    CHECK(json_integer_value(json_object_get(whole, "seed")) == 11);
+    CHECK(usage_of(whole, "completion_tokens") > 0 && usage_of(whole, "completion_tokens") <= 24);
+    CHECK(usage_of(whole, "total_tokens") ==
+          usage_of(whole, "completion_tokens") + usage_of(whole, "prompt_tokens"));
+    CHECK(usage_of(again, "cached_tokens") > 0);
+    CHECK(strlen(json_string_value(json_object_get(whole, "system_fingerprint"))) > 20);
+    joined j = join_stream(process.port, chat_path, chat(", \"stream\": true"));
+    CHECK(strcmp(j.text, text_of(whole, 0)) == 0 && strcmp(j.finish, finish_of(whole, 0)) == 0);
+    CHECK(j.is_done && j.n_completion == -1 && j.n_events > 4);
+    j = join_stream(process.port, chat_path,
+                    chat(", \"stream\": true, \"stream_options\": {\"include_usage\": true}"));
+    CHECK(strcmp(j.text, text_of(whole, 0)) == 0);
+    CHECK(j.n_completion == usage_of(whole, "completion_tokens"));
+    json_decref(whole);
+    json_decref(again);
+}
+
+/* A stop text ends the answer before it, in whole answers and streams, and is never shown. */
+LK_TEST(stops) {
+    json_t *whole = post(process.port, chat_path, chat(""));
+    const char *text = text_of(whole, 0);
+    const size_t n = strlen(text);
+    CHECK(n > 12);
+    char stop[8];
+    (void)snprintf(stop, sizeof stop, "%.3s", text + n / 2);
+    const char *first = strstr(text, stop);
+    char more[128];
+    (void)snprintf(more, sizeof more, ", \"stop\": [\"\\u0001\", \"%s\"]", stop);
+    json_t *cut = post(process.port, chat_path, chat(more));
+    CHECK(strncmp(text_of(cut, 0), text, (size_t)(first - text)) == 0);
+    CHECK(strlen(text_of(cut, 0)) == (size_t)(first - text));
+    CHECK(strcmp(finish_of(cut, 0), "stop") == 0);
+    (void)snprintf(more, sizeof more, ", \"stream\": true, \"stop\": \"%s\"", stop);
+    const joined j = join_stream(process.port, chat_path, chat(more));
+    CHECK(strcmp(j.text, text_of(cut, 0)) == 0 && strcmp(j.finish, "stop") == 0);
+    json_decref(whole);
+    json_decref(cut);
+}
+
+LK_TEST(choices_and_seeds) {
+    json_t *three = post(process.port, chat_path, chat(", \"n\": 3"));
+    json_t *one = post(process.port, chat_path, chat(""));
+    CHECK(json_array_size(json_object_get(three, "choices")) == 3);
+    CHECK(strcmp(text_of(three, 0), text_of(one, 0)) == 0);
+    CHECK(strcmp(text_of(three, 0), text_of(three, 1)) != 0 &&
+          strcmp(text_of(three, 1), text_of(three, 2)) != 0);
+    /* A seed that was drawn repeats the answer. */
+    json_t *drawn = post(process.port, text_path, "{\"prompt\": \"A fox\", \"max_tokens\": 20}");
+    char body[256];
+    (void)snprintf(body, sizeof body, "{\"prompt\": \"A fox\", \"max_tokens\": 20, \"seed\": %lld}",
+                   (long long)json_integer_value(json_object_get(drawn, "seed")));
+    json_t *repeated = post(process.port, text_path, body);
+    CHECK(strcmp(text_of(drawn, 0), text_of(repeated, 0)) == 0);
+    json_decref(three);
+    json_decref(one);
+    json_decref(drawn);
+    json_decref(repeated);
+}
+
+LK_TEST(logprobs) {
+    json_t *answer =
+        post(process.port, chat_path, chat(", \"logprobs\": true, \"top_logprobs\": 2"));
+    const json_t *choice = json_array_get(json_object_get(answer, "choices"), 0);
+    const json_t *list = json_object_get(json_object_get(choice, "logprobs"), "content");
+    CHECK((int64_t)json_array_size(list) == usage_of(answer, "completion_tokens"));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *token = json_array_get(list, i);
+        const json_t *top = json_object_get(token, "top_logprobs");
+        CHECK(json_array_size(top) == 2 && json_is_array(json_object_get(token, "bytes")));
+        CHECK(json_number_value(json_object_get(token, "logprob")) <= 1e-6);
+        CHECK(json_number_value(json_object_get(json_array_get(top, 0), "logprob")) >=
+              json_number_value(json_object_get(json_array_get(top, 1), "logprob")));
+    }
+    json_decref(answer);
+    /* Echo with logprobs: the prompt's tokens too, nothing from the cache, the text in front. */
+    answer = post(process.port, text_path,
+                  "{\"prompt\": \"Once upon a time\", \"max_tokens\": 0, \"echo\": true, "
+                  "\"logprobs\": 1}");
+    choice = json_array_get(json_object_get(answer, "choices"), 0);
+    const json_t *lists = json_object_get(choice, "logprobs");
+    CHECK(strcmp(text_of(answer, 0), "Once upon a time") == 0);
+    CHECK((int64_t)json_array_size(json_object_get(lists, "tokens")) ==
+          usage_of(answer, "prompt_tokens"));
+    CHECK(json_is_null(json_array_get(json_object_get(lists, "token_logprobs"), 0)));
+    CHECK(json_is_number(json_array_get(json_object_get(lists, "token_logprobs"), 1)));
+    CHECK(usage_of(answer, "cached_tokens") == 0);
+    json_decref(answer);
+}
+
+LK_TEST(prompts) {
+    /* A text, its ids, and both in one request give the same. */
+    json_t *tokens = post(process.port, "/tokenize",
+                          "{\"content\": \"Once upon a time\", \"add_special\": true}");
+    char *ids = json_dumps(json_object_get(tokens, "tokens"), JSON_COMPACT);
+    char body[1024];
+    static const char rest[] = "\"max_tokens\": 12, \"temperature\": 0";
+    (void)snprintf(body, sizeof body, "{\"prompt\": \"Once upon a time\", %s}", rest);
+    json_t *text = post(process.port, text_path, body);
+    (void)snprintf(body, sizeof body, "{\"prompt\": %s, %s}", ids, rest);
+    json_t *by_ids = post(process.port, text_path, body);
+    (void)snprintf(body, sizeof body, "{\"prompt\": [\"Once upon a time\", %s], %s}", ids, rest);
+    json_t *both = post(process.port, text_path, body);
+    CHECK(strcmp(text_of(text, 0), text_of(by_ids, 0)) == 0);
+    CHECK(strcmp(text_of(text, 0), text_of(both, 0)) == 0);
+    CHECK(strcmp(text_of(text, 0), text_of(both, 1)) == 0);
+    CHECK(usage_of(both, "prompt_tokens") == 2 * usage_of(text, "prompt_tokens"));
+    (void)snprintf(body, sizeof body, "{\"tokens\": %s}", ids);
+    json_t *back = post(process.port, "/detokenize", body);
+    CHECK(strstr(json_string_value(json_object_get(back, "content")), "Once upon a time") != NULL);
+    /* llama-server's way. */
+    json_t *llama =
+        post(process.port, "/completion",
+             "{\"prompt\": \"Once upon a time\", \"n_predict\": 12, \"temperature\": 0, "
+             "\"return_tokens\": true}");
+    CHECK(strcmp(json_string_value(json_object_get(llama, "content")), text_of(text, 0)) == 0);
+    CHECK(json_array_size(json_object_get(llama, "tokens")) == 12);
+    CHECK(strcmp(json_string_value(json_object_get(llama, "stop_type")), "limit") == 0);
+    json_t *rendered = post(process.port, "/apply-template",
+                            "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}");
+    CHECK(strstr(json_string_value(json_object_get(rendered, "prompt")), "Hi") != NULL);
+    free(ids);
+    json_decref(tokens);
+    json_decref(text);
+    json_decref(by_ids);
+    json_decref(both);
+    json_decref(back);
+    json_decref(llama);
+    json_decref(rendered);
+}
+
+static int replay(json_t *answer, const char *path) {
+    int status = 0;
+    CHECK(json_dump_file(answer, path, 0) == 0);
+    const char *const arguments[] = {"replay", lk_test_data("models/tiny-q4_k_m.gguf"), path, NULL};
+    char *text = tool_output(arguments, &status);
+    CHECK_MSG(status == 0 || strstr(text, "differs") != NULL, "%s", text);
+    free(text);
+    return status;
+}
+
+LK_TEST(receipts) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "lk_receipt.%ld.json", (long)getpid());
+    json_t *answer = post(process.port, chat_path,
+                          chat(", \"receipt\": true, \"n\": 2, \"ignore_eos\": true, "
+                               "\"logit_bias\": {\"5\": -3}, \"presence_penalty\": 0.5"));
+    CHECK(replay(answer, path) == 0);
+    json_t *receipt =
+        json_object_get(json_array_get(json_object_get(answer, "choices"), 1), "receipt");
+    /* Another seed samples others from the same logits; another digest is no digest of ours. */
+    (void)json_object_set_new(receipt, "seed", json_integer(12));
+    CHECK(replay(answer, path) == 1);
+    (void)json_object_set_new(receipt, "seed", json_integer(11));
+    (void)json_array_set_new(json_object_get(receipt, "digests"), 3,
+                             json_string("00000000000000000000000000000000"));
+    CHECK(replay(answer, path) == 1);
+    (void)unlink(path);
+    json_decref(answer);
+}
+
+LK_TEST(models) {
+    json_t *list = http_json(process.port, "GET", "/v1/models", NULL, 200);
+    const json_t *model = json_array_get(json_object_get(list, "data"), 0);
+    CHECK(strcmp(json_string_value(json_object_get(model, "id")), "tiny-q4_k_m") == 0);
+    json_t *one = http_json(process.port, "GET", "/v1/models/tiny-q4_k_m", NULL, 200);
+    CHECK(json_equal(one, model));
+    json_t *props = http_json(process.port, "GET", "/props", NULL, 200);
+    CHECK(json_integer_value(json_object_get(props, "total_slots")) == 2);
+    json_decref(list);
+    json_decref(one);
+    json_decref(props);
+}
+
+/* Saved, erased and restored, a slot gives its prefix to the next request. */
+LK_TEST(slots) {
+    static const char file[] = "{\"filename\": \"slot-a.bin\"}";
+    json_t *first = post(process.port, chat_path, chat(""));
+    json_t *list = http_json(process.port, "GET", "/slots", NULL, 200);
+    int64_t n_held = 0;
+    int slot = -1;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const int64_t n =
+            json_integer_value(json_object_get(json_array_get(list, i), "n_positions"));
+        if (n > n_held) {
+            n_held = n;
+            slot = (int)i;
+        }
+    }
+    CHECK(n_held > 10);
+    char path[64];
+    (void)snprintf(path, sizeof path, "/slots/%d?action=save", slot);
+    json_t *saved = post(process.port, path, file);
+    CHECK(json_integer_value(json_object_get(saved, "n_saved")) == n_held);
+    (void)snprintf(path, sizeof path, "/slots/%d?action=erase", slot);
+    json_t *erased = post(process.port, path, NULL);
+    CHECK(json_integer_value(json_object_get(erased, "n_erased")) == n_held);
+    (void)snprintf(path, sizeof path, "/slots/%d?action=save", slot);
+    json_decref(http_json(process.port, "POST", path, file, 404));
+    (void)snprintf(path, sizeof path, "/slots/%d?action=restore", slot);
+    json_t *restored = post(process.port, path, file);
+    CHECK(json_integer_value(json_object_get(restored, "n_restored")) == n_held);
+    json_decref(http_json(process.port, "POST", path, "{\"filename\": \"none.bin\"}", 404));
+    json_decref(http_json(process.port, "POST", path, "{\"filename\": \"../x\"}", 400));
+    json_decref(first);
+    json_decref(list);
+    json_decref(saved);
+    json_decref(erased);
+    json_decref(restored);
+}
+
+LK_TEST(keys_and_cors) {
+    static const char *const arguments[] = {"--api-key", "secret", "--cors", "https://a.example",
+                                            NULL};
+    server_process guarded = server_start(arguments);
+    static const char *const lines[] = {NULL, "Authorization: Bearer wrong\r\n",
+                                        "Authorization: secret\r\n",
+                                        "Authorization: Bearer secret\r\n"};
+    for (int i = 0; i < 4; i++) {
+        const int fd = http_connect(guarded.port);
+        CHECK(http_send_request(fd, "GET", "/v1/models", lines[i], NULL));
+        http_answer a = http_read(fd);
+        CHECK_MSG(a.status == (i == 3 ? 200 : 401), "key %d: status %d", i, a.status);
+        CHECK(strstr(a.head, "Access-Control-Allow-Origin: https://a.example") != NULL);
+        http_free(&a);
+        (void)close(fd);
+    }
+    json_decref(http_json(guarded.port, "GET", "/health", NULL, 200));
+    http_answer a = http_call(guarded.port, "OPTIONS", chat_path, NULL);
+    CHECK(a.status == 204 && strstr(a.head, "Access-Control-Allow-Methods") != NULL);
+    http_free(&a);
+    server_stop(&guarded);
+}
+
+static void start(void) {
+    static const char *const arguments[] = {
+        "-np", "2", "-c", "1024", "--chat-template", "chatml", "--slot-save-path", ".", NULL};
+    process = server_start(arguments);
+}
+
+static void stop(void) {
+    server_stop(&process);
+    (void)unlink("slot-a.bin");
+}
+
+LK_TEST_MAIN(LK_RUN(start), LK_RUN(chats), LK_RUN(stops), LK_RUN(choices_and_seeds),
+             LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(receipts), LK_RUN(models), LK_RUN(slots),
+             LK_RUN(keys_and_cors), LK_RUN(stop))
