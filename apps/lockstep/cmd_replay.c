@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "lk/grammar.h"
 #include "open_model.h"
 #include "options.h"
 #include "replay.h"
@@ -27,6 +28,8 @@ typedef struct replay {
     lk_model_info info;
     lk_context *context;
     lk_sampler *sampler;
+    lk_grammar *grammar;
+    lk_token_trie *trie;
     const replay_receipt *receipt;
     int64_t n_threads;
 } replay;
@@ -50,6 +53,34 @@ static bool check_model(const replay *r) {
     return true;
 }
 
+/* Puts the sampler under the receipt's grammar. */
+static bool constrain(replay *r) {
+    lk_error err;
+    const char *kind = json_string_value(json_object_get(r->receipt->grammar, "kind"));
+    const char *text = json_string_value(json_object_get(r->receipt->grammar, "text"));
+    const size_t n = text != NULL ? strlen(text) : 0;
+    lk_status status = LK_OK;
+    if (r->receipt->grammar == NULL) {
+        return true;
+    }
+    if (kind != NULL && strcmp(kind, "json_object") == 0) {
+        status = lk_grammar_create_json_object(NULL, &r->grammar, &err);
+    } else if (kind != NULL && text != NULL && strcmp(kind, "gbnf") == 0) {
+        status = lk_grammar_create_gbnf(text, n, NULL, &r->grammar, &err);
+    } else if (kind != NULL && text != NULL && strcmp(kind, "json_schema") == 0) {
+        status = lk_grammar_create_json_schema(text, n, NULL, &r->grammar, &err);
+    } else {
+        return lk_console_error("replay", "the receipt's 'grammar' has no kind that is known") == 0;
+    }
+    if (status == LK_OK) {
+        status = lk_token_trie_create(lk_model_tokenizer(r->model), NULL, &r->trie, &err);
+    }
+    if (status == LK_OK) {
+        status = lk_sampler_set_grammar(r->sampler, r->grammar, r->trie, &err);
+    }
+    return status == LK_OK || lk_console_failed("replay", &err) == 0;
+}
+
 static bool prepare(replay *r) {
     lk_error err;
     const replay_receipt *receipt = r->receipt;
@@ -68,7 +99,7 @@ static bool prepare(replay *r) {
             return lk_console_failed("replay", &err) == 0;
         }
     }
-    return true;
+    return constrain(r);
 }
 
 /* Holds token i of the receipt against the logits of the row before it. */
@@ -144,8 +175,12 @@ static bool replay_one(replay *r, const json_t *json, size_t i) {
                      receipt.n_prompt);
     }
     lk_sampler_destroy(r->sampler);
+    lk_grammar_destroy(r->grammar);
+    lk_token_trie_destroy(r->trie);
     lk_context_destroy(r->context);
     r->sampler = NULL;
+    r->grammar = NULL;
+    r->trie = NULL;
     r->context = NULL;
     r->receipt = NULL;
     replay_free(&receipt);

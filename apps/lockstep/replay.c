@@ -158,6 +158,8 @@ bool replay_read(const json_t *json, replay_receipt *r) {
     } else if (r->model == NULL || r->numerics == NULL) {
         ok = fail(r->model == NULL ? "model" : "numerics", "a text");
     }
+    r->grammar = json_object_get(json, "grammar");
+    r->grammar = json_is_null(r->grammar) ? NULL : r->grammar;
     ok = ok && read_kv_types(json, r) && read_sampler(json, r) && read_tokens(json, r);
     if (!ok) {
         replay_free(r);

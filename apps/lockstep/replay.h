@@ -14,7 +14,8 @@ typedef struct replay_receipt {
     lk_kv_type v_type;
     lk_sampler_params sampler; /* logit_bias owned */
     lk_logit_bias *biases;
-    int32_t *tokens; /* [n_prompt + n_ids] the prompt and what was sampled */
+    const json_t *grammar; /* {kind, text}; NULL: none */
+    int32_t *tokens;       /* [n_prompt + n_ids] the prompt and what was sampled */
     size_t n_prompt;
     size_t n_ids;
     const json_t *digests; /* [n_ids] texts of 32 digits */

@@ -88,7 +88,7 @@ static const char chat_body[] =
     "0.9%s}";
 
 static const char *chat(const char *more) {
-    static char body[1024];
+    static char body[2048];
     (void)snprintf(body, sizeof body, chat_body, more);
     return body;
 }
@@ -257,6 +257,38 @@ LK_TEST(receipts) {
     json_decref(answer);
 }
 
+/* Text under a schema is JSON of that schema, and its receipt replays. */
+LK_TEST(structured_output) {
+    static const char schema[] =
+        "{\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"integer\", \"minimum\": 1, "
+        "\"maximum\": 9}, \"word\": {\"enum\": [\"fox\", \"river\"]}}, \"required\": [\"n\", "
+        "\"word\"], \"additionalProperties\": false}";
+    char more[1024];
+    char path[64];
+    (void)snprintf(path, sizeof path, "lk_receipt.%ld.json", (long)getpid());
+    (void)snprintf(
+        more, sizeof more,
+        ", \"max_completion_tokens\": 60, \"receipt\": true, \"response_format\": "
+        "{\"type\": \"json_schema\", \"json_schema\": {\"name\": \"x\", \"schema\": %s}}",
+        schema);
+    json_t *answer = post(process.port, chat_path, chat(more));
+    json_t *value = json_loads(text_of(answer, 0), 0, NULL);
+    const char *word = json_string_value(json_object_get(value, "word"));
+    CHECK(json_is_integer(json_object_get(value, "n")) && json_object_size(value) == 2);
+    CHECK(word != NULL && (strcmp(word, "fox") == 0 || strcmp(word, "river") == 0));
+    CHECK(strcmp(finish_of(answer, 0), "stop") == 0);
+    CHECK(replay(answer, path) == 0);
+    (void)unlink(path);
+    json_decref(value);
+    json_decref(answer);
+    answer =
+        post(process.port, text_path,
+             "{\"prompt\": \"One of\", \"max_tokens\": 20, \"grammar\": \"root ::= \\\"cat\\\" "
+             "| \\\"dog\\\"\"}");
+    CHECK(strcmp(text_of(answer, 0), "cat") == 0 || strcmp(text_of(answer, 0), "dog") == 0);
+    json_decref(answer);
+}
+
 LK_TEST(models) {
     json_t *list = http_json(process.port, "GET", "/v1/models", NULL, 200);
     const json_t *model = json_array_get(json_object_get(list, "data"), 0);
@@ -342,5 +374,5 @@ static void stop(void) {
 }
 
 LK_TEST_MAIN(LK_RUN(start), LK_RUN(chats), LK_RUN(stops), LK_RUN(choices_and_seeds),
-             LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(receipts), LK_RUN(models), LK_RUN(slots),
-             LK_RUN(keys_and_cors), LK_RUN(stop))
+             LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(receipts), LK_RUN(structured_output),
+             LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors), LK_RUN(stop))

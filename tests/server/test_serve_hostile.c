@@ -215,6 +215,17 @@ static void check_messages(int port) {
         {"\"tool_choice\": \"required\"", "tool_choice"},
         {"\"audio\": {\"voice\": \"x\"}", "audio"},
         {"\"modalities\": [\"text\", \"audio\"]", "modalities"},
+        {"\"response_format\": {\"type\": \"xml\"}", "response_format"},
+        {"\"response_format\": {\"type\": \"json_schema\"}", "response_format"},
+        {"\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"schema\": "
+         "{\"type\": "
+         "\"what\"}}}",
+         "response_format"},
+        {"\"grammar\": \"root ::= missing\"", "grammar"},
+        {"\"grammar\": \"root ::= root\"", "grammar"},
+        {"\"grammar\": \"root ::= [a]\", \"ignore_eos\": true", "ignore_eos"},
+        {"\"grammar\": \"root ::= [a]\", \"response_format\": {\"type\": \"json_object\"}",
+         "grammar"},
         {"\"top_logprobs\": 3", "top_logprobs"},
         {"\"logprobs\": true, \"top_logprobs\": 21", "top_logprobs"},
         {"\"max_tokens\": 0", "max_tokens"},

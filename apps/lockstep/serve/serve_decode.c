@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lk/grammar.h"
+
 /* ---- JSON ---- */
 
 /* The largest nesting is jansson's own limit (2048). */
@@ -51,8 +53,6 @@ static const unsupported unsupported_fields[] = {
     {"prediction", IF_FILLED, NULL},
     {"web_search_options", IF_FILLED, NULL},
     {"suffix", IF_FILLED, NULL},
-    {"grammar", IF_FILLED, NULL},
-    {"json_schema", IF_FILLED, NULL},
     {"guided_json", IF_FILLED, NULL},
     {"guided_regex", IF_FILLED, NULL},
     {"guided_grammar", IF_FILLED, NULL},
@@ -94,19 +94,6 @@ static bool asks_for(const unsupported *field, const json_t *value) {
     }
 }
 
-static bool check_response_format(const json_t *root, serve_problem *problem) {
-    const json_t *format = json_object_get(root, "response_format");
-    if (format == NULL || json_is_null(format)) {
-        return true;
-    }
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (type != NULL && strcmp(type, "text") == 0) {
-        return true;
-    }
-    return serve_fail(problem, 400, "unsupported_value", "response_format",
-                      "'response_format' is only supported with the type \"text\"");
-}
-
 static bool check_unsupported(const json_t *root, serve_problem *problem) {
     for (size_t i = 0; i < sizeof unsupported_fields / sizeof unsupported_fields[0]; i++) {
         const unsupported *field = &unsupported_fields[i];
@@ -125,7 +112,80 @@ static bool check_unsupported(const json_t *root, serve_problem *problem) {
                               "'modalities' is only supported as [\"text\"]");
         }
     }
-    return check_response_format(root, problem);
+    return true;
+}
+
+/* ---- grammars ---- */
+
+const char *serve_grammar_name(serve_grammar grammar) {
+    static const char *const names[SERVE_N_GRAMMARS] = {NULL, "gbnf", "json_schema", "json_object"};
+    return names[grammar];
+}
+
+/* Takes a text that was allocated; only one field may ask for a grammar. */
+static bool set_grammar(serve_settings *s, serve_grammar grammar, char *text, bool has_text,
+                        const char *name, serve_problem *problem) {
+    if (has_text && text == NULL) {
+        return serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the grammar");
+    }
+    if (s->grammar != SERVE_FREE) {
+        free(text);
+        return serve_fail(problem, 400, "invalid_value", name,
+                          "'%s' comes beside another field that asks for a grammar", name);
+    }
+    s->grammar = grammar;
+    s->grammar_text = text;
+    return true;
+}
+
+static bool decode_response_format(const json_t *root, serve_settings *s, serve_problem *problem) {
+    const json_t *format = json_object_get(root, "response_format");
+    if (format == NULL || json_is_null(format)) {
+        return true;
+    }
+    const char *type = json_string_value(json_object_get(format, "type"));
+    const json_t *outer = json_object_get(format, "json_schema");
+    const json_t *schema = json_object_get(outer, "schema");
+    if (type != NULL && strcmp(type, "text") == 0) {
+        return true;
+    }
+    if (type != NULL && strcmp(type, "json_object") == 0) {
+        return set_grammar(s, SERVE_JSON_OBJECT, NULL, false, "response_format", problem);
+    }
+    if (type == NULL || strcmp(type, "json_schema") != 0) {
+        return serve_fail(problem, 400, "unsupported_value", "response_format",
+                          "'response_format' needs the type \"text\", \"json_object\" or "
+                          "\"json_schema\"");
+    }
+    if (schema == NULL) {
+        return serve_fail(problem, 400, "missing_parameter", "response_format",
+                          "'response_format.json_schema.schema' is missing");
+    }
+    return set_grammar(s, SERVE_JSON_SCHEMA, json_dumps(schema, JSON_ENCODE_ANY), true,
+                       "response_format", problem);
+}
+
+static bool decode_grammar(const json_t *root, serve_settings *s, serve_problem *problem) {
+    const char *grammar = NULL;
+    const json_t *schema = json_object_get(root, "json_schema");
+    if (!decode_response_format(root, s, problem) ||
+        !field_text(root, "grammar", LK_GRAMMAR_MAX_BYTES, &grammar, problem)) {
+        return false;
+    }
+    if (grammar != NULL && grammar[0] != '\0' &&
+        !set_grammar(s, SERVE_GBNF, strdup(grammar), true, "grammar", problem)) {
+        return false;
+    }
+    if (schema != NULL && !json_is_null(schema) &&
+        !set_grammar(s, SERVE_JSON_SCHEMA, json_dumps(schema, JSON_ENCODE_ANY), true, "json_schema",
+                     problem)) {
+        return false;
+    }
+    if (s->grammar != SERVE_FREE && s->ignore_eos) {
+        return serve_fail(problem, 400, "invalid_value", "ignore_eos",
+                          "'ignore_eos' excludes a grammar, whose text has an end");
+    }
+    return true;
 }
 
 /* ---- sampling ---- */
@@ -458,6 +518,7 @@ static bool decode_all(const json_t *root, const serve_defaults *defaults, serve
            decode_stop(root, s, problem) && decode_logprobs(root, s, problem) &&
            (s->kind != SERVE_COMPLETION || field_bool(root, "echo", &s->echo, problem)) &&
            field_bool(root, "ignore_eos", &s->ignore_eos, problem) &&
+           decode_grammar(root, s, problem) &&
            field_bool(root, "return_token_ids", &s->return_token_ids, problem) &&
            field_bool(root, "return_tokens", &s->return_token_ids, problem) &&
            field_bool(root, "receipt", &s->receipt, problem) &&
@@ -485,5 +546,6 @@ bool serve_decode(serve_kind kind, const char *body, size_t n_bytes, const serve
 void serve_settings_free(serve_settings *s) {
     json_decref(s->root);
     free(s->biases);
+    free(s->grammar_text);
     *s = (serve_settings){.root = NULL};
 }

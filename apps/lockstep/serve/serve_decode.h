@@ -14,6 +14,17 @@ typedef enum serve_kind {
 
 enum { SERVE_MAX_STOPS = 16, SERVE_MAX_STOP_BYTES = 1024, SERVE_MAX_PROMPTS = 64 };
 
+/* What the text must keep to. */
+typedef enum serve_grammar {
+    SERVE_FREE,
+    SERVE_GBNF,
+    SERVE_JSON_SCHEMA,
+    SERVE_JSON_OBJECT,
+    SERVE_N_GRAMMARS
+} serve_grammar;
+/* "gbnf", "json_schema", "json_object"; NULL for SERVE_FREE. */
+const char *serve_grammar_name(serve_grammar grammar);
+
 typedef struct serve_settings {
     serve_kind kind;
     json_t *root;           /* owned */
@@ -30,6 +41,8 @@ typedef struct serve_settings {
     bool has_seed;
     const char *stops[SERVE_MAX_STOPS];
     size_t n_stops;
+    serve_grammar grammar;
+    char *grammar_text; /* owned; NULL where the kind has none */
     bool logprobs;
     int64_t n_top; /* 0 .. 20 */
     bool echo;

@@ -56,6 +56,7 @@ static void job_free(serve_job *job) {
     free(job->choices);
     free(job->prompts);
     free(job->biases);
+    lk_grammar_destroy(job->grammar);
     serve_settings_free(&job->settings);
     (void)pthread_mutex_destroy(&job->lock);
     free(job);
@@ -291,6 +292,33 @@ static int on_event(void *ctx, const lk_event *event) {
 
 /* ---- the engine ---- */
 
+bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_problem *problem) {
+    const char *text = job->settings.grammar_text;
+    const size_t n = text != NULL ? strlen(text) : 0;
+    lk_error err;
+    lk_status status = LK_OK;
+    job->trie = trie;
+    switch (job->settings.grammar) {
+    case SERVE_GBNF:
+        status = lk_grammar_create_gbnf(text, n, NULL, &job->grammar, &err);
+        break;
+    case SERVE_JSON_SCHEMA:
+        status = lk_grammar_create_json_schema(text, n, NULL, &job->grammar, &err);
+        break;
+    case SERVE_JSON_OBJECT:
+        status = lk_grammar_create_json_object(NULL, &job->grammar, &err);
+        break;
+    default:
+        break;
+    }
+    if (status == LK_OK || status == LK_E_NOMEM) {
+        return status == LK_OK || serve_fail_status(problem, &err);
+    }
+    return serve_fail(problem, 400, "invalid_value",
+                      job->settings.grammar == SERVE_GBNF ? "grammar" : "response_format", "%s",
+                      err.message);
+}
+
 static bool submit(serve_job *job, lk_engine *engine, serve_prompt *prompt, uint32_t timeout_ms,
                    serve_problem *problem) {
     const serve_settings *s = &job->settings;
@@ -312,6 +340,8 @@ static bool submit(serve_job *job, lk_engine *engine, serve_prompt *prompt, uint
     params.timeout_ms = timeout_ms;
     params.on_event = on_event;
     params.ctx = prompt;
+    params.grammar = job->grammar;
+    params.trie = job->grammar != NULL ? job->trie : NULL;
     (void)pthread_mutex_lock(&job->lock);
     job->n_holders++;
     job->n_open++;

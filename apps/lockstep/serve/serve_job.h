@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "lk/engine.h"
+#include "lk/grammar.h"
 #include "lk/model.h"
 #include "serve_decode.h"
 #include "text_stream.h"
@@ -61,6 +62,8 @@ typedef struct serve_job {
     struct serve_counters *counters;
     const lk_tokenizer *tokenizer;
     serve_settings settings;
+    lk_grammar *grammar; /* owned; NULL: none */
+    const lk_token_trie *trie;
     lk_sampler_params sampler; /* as it was used: with the seed, and what is banned */
     lk_logit_bias *biases;
     char id[40];
@@ -84,6 +87,8 @@ typedef struct serve_job {
  * added by serve_job_prompt. NULL when memory is short. */
 serve_job *serve_job_create(serve_settings *settings, const lk_tokenizer *tokenizer,
                             struct serve_counters *counters);
+/* Compiles the grammar that the settings ask for, if any. */
+bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_problem *problem);
 /* Submits all prompts; when one is refused the others are cancelled. timeout_ms 0: none. */
 bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms,
                      serve_problem *problem);

@@ -67,6 +67,7 @@ typedef struct server {
     lk_model_info info;
     lk_engine *engine;
     lk_chat_template *chat_template; /* NULL: none */
+    lk_token_trie *trie;             /* for grammars */
     char model_id[256];
     char digest[65];
     char fingerprint[64];

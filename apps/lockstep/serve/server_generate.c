@@ -178,11 +178,13 @@ static serve_job *make_job(exchange *x, serve_kind kind, serve_problem *problem)
         (void)serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the request");
         return NULL;
     }
-    for (size_t i = 0; i < job->settings.n_prompts; i++) {
-        if (!make_prompt(s, job, i, problem)) {
-            serve_job_drop(job);
-            return NULL;
-        }
+    bool ok = serve_job_constrain(job, s->trie, problem);
+    for (size_t i = 0; i < job->settings.n_prompts && ok; i++) {
+        ok = make_prompt(s, job, i, problem);
+    }
+    if (!ok) {
+        serve_job_drop(job);
+        return NULL;
     }
     job->wake = wake;
     job->wake_ctx = x;

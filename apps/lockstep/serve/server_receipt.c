@@ -42,10 +42,15 @@ json_t *server_receipt(const server *s, const serve_job *job, size_t i_choice) {
         (void)json_array_append_new(ids, json_integer(tokens->items[i].id));
         (void)json_array_append_new(digests, json_string(hex));
     }
-    return json_pack("{s:i, s:s, s:s, s:[s, s], s:o, s:I, s:I, s:o, s:o, s:o}", "receipt", 1,
+    const char *kind = serve_grammar_name(job->settings.grammar);
+    json_t *grammar = json_null();
+    if (kind != NULL) {
+        grammar = json_pack("{s:s, s:s?}", "kind", kind, "text", job->settings.grammar_text);
+    }
+    return json_pack("{s:i, s:s, s:s, s:[s, s], s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "receipt", 1,
                      "model", s->digest, "numerics", lk_numerics_version(), "kv_types",
                      lk_kv_type_name(s->options.k_type), lk_kv_type_name(s->options.v_type),
-                     "sampler", sampler_object(&job->sampler), "seed",
+                     "sampler", sampler_object(&job->sampler), "grammar", grammar, "seed",
                      (json_int_t)job->sampler.seed, "choice", (json_int_t)i_choice, "prompt_ids",
                      prompt_ids, "ids", ids, "digests", digests);
 }
