@@ -1,6 +1,7 @@
-/* test_chat_memory.c - chat templates when memory runs out: whichever allocation fails, there is a
- * status and nothing is left behind. */
+/* test_chat_memory.c - chat templates and answers when memory runs out: whichever allocation fails,
+ * there is a status and nothing is left behind. */
 #include "lk/chat.h"
+#include "lk/chat_parser.h"
 #include "lk_test.h"
 
 static const char source[] =
@@ -17,6 +18,28 @@ static const char messages[] =
     "\"\\u00e9 done\",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":"
     "[1,2,{\\\"b\\\":null}]}\"}}]}]";
 static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]";
+
+/* Takes an answer apart, in the syntax given or that of the template. */
+static lk_status parse(const lk_chat_template *t, const char *syntax, lk_test_allocator *a) {
+    static const char answer[] = "Well.\n<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}"
+                                 "</tool_call><tool_call>{\"b\": 2}</tool_call>";
+    lk_chat_parser_params params = LK_CHAT_PARSER_PARAMS_INIT;
+    lk_chat_parser *p = NULL;
+    lk_error err = {.message = ""};
+    params.allocator = &a->base;
+    params.syntax = syntax;
+    lk_status status = lk_chat_parser_create(t, &params, &p, &err);
+    CHECK((status == LK_OK) == (p != NULL));
+    if (status == LK_OK) {
+        status = lk_chat_parser_push(p, answer, sizeof answer - 1, &err);
+    }
+    if (status == LK_OK) {
+        status = lk_chat_parser_finish(p, &err);
+    }
+    CHECK(status == LK_OK || err.message[0] != '\0');
+    lk_chat_parser_destroy(p);
+    return status;
+}
 
 static lk_status once(lk_test_allocator *a) {
     lk_chat_template *t = NULL;
@@ -36,6 +59,12 @@ static lk_status once(lk_test_allocator *a) {
         CHECK((status == LK_OK) == (prompt != NULL));
     }
     CHECK(status == LK_OK || err.message[0] != '\0');
+    if (status == LK_OK) {
+        status = parse(t, "hermes", a);
+    }
+    if (status == LK_OK) {
+        status = parse(t, NULL, a);
+    }
     lk_chat_prompt_close(prompt);
     lk_chat_template_close(t);
     CHECK(a->n_live == 0);

@@ -45,7 +45,9 @@ bool lk_jcall_with(lk_jcompiler *c, lk_jinstr call, uint32_t name) {
     const lk_jnames old = c->program->arg_names[call.b];
     uint32_t names[MAX_ARGS + 1];
     uint32_t index = 0;
-    memcpy(names, old.names, old.n * sizeof names[0]);
+    if (old.n != 0) {
+        memcpy(names, old.names, old.n * sizeof names[0]);
+    }
     names[old.n] = name;
     return add_arg_names(c, names, old.n + 1, &index) &&
            lk_jemit(c, LK_JOP_call, call.n + 1u, 0, index);

@@ -260,7 +260,7 @@ FILTER(map) {
     (void)p;
     lk_jlist *list = NULL;
     lk_jlist *result = lk_jlist_new(&vm->heap, 0);
-    inner_call call;
+    inner_call call = {-1, {NULL, 0, {NULL, 0}}};
     if (result == NULL || !elements_or_none(vm, v, &list)) {
         return lk_jheap_failed(vm);
     }

@@ -77,7 +77,7 @@ static int by_key(const void *a, const void *b) {
 
 /* The members in the order in which they are written. */
 static const lk_jentry **members(lk_jvm *vm, const lk_jdict *dict, bool sorted) {
-    const lk_jentry **order = lk_jheap_array(&vm->heap, dict->n, sizeof *order);
+    const lk_jentry **order = lk_jheap_array(&vm->heap, dict->n, sizeof(const lk_jentry *));
     if (order == NULL || !lk_jheap_charge(&vm->heap, 16 * (uint64_t)dict->n)) {
         (void)lk_jheap_failed(vm);
         return NULL;
@@ -90,7 +90,7 @@ static const lk_jentry **members(lk_jvm *vm, const lk_jdict *dict, bool sorted) 
         }
     }
     if (sorted) {
-        qsort((void *)order, dict->n, sizeof *order, by_key);
+        qsort((void *)order, dict->n, sizeof(const lk_jentry *), by_key);
     }
     return order;
 }
