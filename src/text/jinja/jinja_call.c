@@ -36,15 +36,15 @@ static const test tests[] = {
 
 typedef struct method {
     lk_jtype type;
+    uint32_t n_min;
     const char *name;
     lk_jfilter_fn call;
-    uint32_t n_min;
     const char *params;
 } method;
 
 static const method methods[] = {
 #define LK_JMETHOD(type, name, function, n_min, params)                                            \
-    {LK_J_##type, #name, lk_jmethod_##function, n_min, params},
+    {LK_J_##type, n_min, #name, lk_jmethod_##function, params},
 #define LK_JMETHOD_ALIAS LK_JMETHOD
 #include "text/jinja/jinja_methods.def"
 #undef LK_JMETHOD
