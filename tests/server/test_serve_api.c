@@ -289,6 +289,20 @@ LK_TEST(structured_output) {
     json_decref(answer);
 }
 
+/* The parts of the page, and that they name nothing outside of this server. */
+LK_TEST(page) {
+    static const char *const parts[][2] = {
+        {"/", "text/html"}, {"/page.css", "text/css"}, {"/page.js", "text/javascript"}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        http_answer a = http_call(process.port, "GET", parts[i][0], NULL);
+        CHECK(a.status == 200 && strstr(a.head, parts[i][1]) != NULL && a.n_body > 500);
+        CHECK(strstr(a.head, "Content-Security-Policy: default-src 'none'") != NULL);
+        CHECK(a.body != NULL && strstr(a.body, "http://") == NULL &&
+              strstr(a.body, "https://") == NULL);
+        http_free(&a);
+    }
+}
+
 LK_TEST(models) {
     json_t *list = http_json(process.port, "GET", "/v1/models", NULL, 200);
     const json_t *model = json_array_get(json_object_get(list, "data"), 0);
@@ -375,4 +389,4 @@ static void stop(void) {
 
 LK_TEST_MAIN(LK_RUN(start), LK_RUN(chats), LK_RUN(stops), LK_RUN(choices_and_seeds),
              LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(receipts), LK_RUN(structured_output),
-             LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors), LK_RUN(stop))
+             LK_RUN(page), LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors), LK_RUN(stop))
