@@ -277,6 +277,11 @@ static void multiply(const lk_amx_weights *w, size_t o, size_t n_strips, const l
     }
 }
 
+/* Bytes of signed products take longer to make: more rows must share them. */
+static size_t min_rows(const lk_format *format) {
+    return format->has_min ? LK_AMX_MIN_ROWS : 32;
+}
+
 static void multiply_all(const lk_format *format, const lk_tile_matrix *matrix, size_t o_begin,
                          size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
     const lk_amx_weights weights = {kind_of(format->type), *matrix, o_end};
@@ -291,7 +296,7 @@ static void multiply_all(const lk_format *format, const lk_tile_matrix *matrix, 
 void lk_matmul_block256_amx(const lk_format *format, const uint8_t *w, size_t row_bytes,
                             size_t o_begin, size_t o_end, const lk_act_rows *x, float *y,
                             size_t y_stride) {
-    if (x->n_rows < LK_AMX_MIN_ROWS) {
+    if (x->n_rows < min_rows(format)) {
         lk_matmul_block256_avx512(format, w, row_bytes, o_begin, o_end, x, y, y_stride);
         return;
     }
@@ -301,7 +306,7 @@ void lk_matmul_block256_amx(const lk_format *format, const uint8_t *w, size_t ro
 
 void lk_matmul_strips_block256_amx(const lk_format *format, const uint8_t *strips, size_t o_begin,
                                    size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
-    if (x->n_rows < LK_AMX_MIN_ROWS) {
+    if (x->n_rows < min_rows(format)) {
         lk_matmul_strips_block256_avx512(format, strips, o_begin, o_end, x, y, y_stride);
         return;
     }
