@@ -27,6 +27,7 @@ NEEDS
     [ "$list" = test ] || return 0
     cat <<'NEEDS'
 program g++ g++
+program curl curl
 program nm binutils
 program objdump binutils
 program clang clang

@@ -1,0 +1,128 @@
+/* clients.mjs PORT - npm's openai, the AI SDK and LangChain against a running server: plain, streaming,
+ * usage, stop, n, seed, logprobs, structured output, error classes, abort in the middle. */
+import assert from 'node:assert/strict';
+import OpenAI from 'openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { generateText, streamText } from 'ai';
+import { ChatOpenAI } from '@langchain/openai';
+
+const port = process.argv[2];
+const baseURL = `http://127.0.0.1:${port}/v1`;
+const openai = new OpenAI({ baseURL, apiKey: 'none', maxRetries: 0 });
+const model = (await openai.models.list()).data[0].id;
+const messages = [{ role: 'user', content: 'Tell me a story.' }];
+const base = { model, messages, seed: 7, max_tokens: 24 };
+let whole = '';
+
+async function metric(name) {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return Number(new RegExp(`^lockstep_${name} (\\S+)$`, 'm').exec(text)[1]);
+}
+
+async function becomesIdle() {
+  for (let i = 0; i < 400; i++) {
+    if (await metric('http_requests_open') === 0 && await metric('slots_busy') === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.fail('work goes on for a client that is gone');
+}
+
+const tests = {
+  async 'openai: plain, usage, seed'() {
+    const a = await openai.chat.completions.create(base);
+    const b = await openai.chat.completions.create(base);
+    whole = a.choices[0].message.content;
+    assert.ok(whole.length > 10);
+    assert.equal(b.choices[0].message.content, whole);
+    assert.equal(a.usage.total_tokens, a.usage.prompt_tokens + a.usage.completion_tokens);
+    assert.ok(b.usage.prompt_tokens_details.cached_tokens > 0);
+    assert.ok(a.system_fingerprint);
+    assert.equal((await openai.models.retrieve(model)).id, model);
+  },
+  async 'openai: stream with usage'() {
+    const stream = await openai.chat.completions.create(
+      { ...base, stream: true, stream_options: { include_usage: true } });
+    let text = '';
+    let usage = null;
+    for await (const chunk of stream) {
+      text += chunk.choices[0]?.delta.content ?? '';
+      usage = chunk.usage ?? usage;
+    }
+    assert.equal(text, whole);
+    assert.ok(usage.completion_tokens > 0);
+  },
+  async 'openai: stop, n, logprobs'() {
+    const stop = whole.slice(whole.length / 2, whole.length / 2 + 3);
+    const cut = await openai.chat.completions.create({ ...base, stop: [stop] });
+    assert.equal(cut.choices[0].message.content, whole.slice(0, whole.indexOf(stop)));
+    const three = await openai.chat.completions.create({ ...base, n: 3 });
+    assert.equal(new Set(three.choices.map((c) => c.message.content)).size, 3);
+    assert.equal(three.choices[0].message.content, whole);
+    const probs = await openai.chat.completions.create({ ...base, logprobs: true, top_logprobs: 2 });
+    assert.equal(probs.choices[0].logprobs.content.length, probs.usage.completion_tokens);
+    assert.equal(probs.choices[0].logprobs.content[0].top_logprobs.length, 2);
+  },
+  async 'openai: completions and structured output'() {
+    const text = await openai.completions.create(
+      { model, prompt: ['Once upon', 'A cat'], max_tokens: 5, echo: true });
+    assert.ok(text.choices[0].text.startsWith('Once upon') && text.choices[1].text.startsWith('A cat'));
+    const json = await openai.chat.completions.create({
+      ...base, max_tokens: 60,
+      response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema: {
+        type: 'object', properties: { yes: { type: 'boolean' } }, required: ['yes'],
+        additionalProperties: false } } } });
+    assert.equal(typeof JSON.parse(json.choices[0].message.content).yes, 'boolean');
+  },
+  async 'openai: error classes'() {
+    const create = (more) => openai.chat.completions.create({ ...base, ...more });
+    await assert.rejects(create({ model: 'other' }), OpenAI.NotFoundError);
+    await assert.rejects(create({ temperature: -1 }), (e) =>
+      e instanceof OpenAI.BadRequestError && e.param === 'temperature');
+    await assert.rejects(create({ messages: [] }), OpenAI.BadRequestError);
+  },
+  async 'openai: abort in the middle'() {
+    const stream = await openai.chat.completions.create(
+      { ...base, max_tokens: 2000, stream: true, ignore_eos: true });
+    let n = 0;
+    for await (const chunk of stream) {
+      n += chunk.choices.length;
+      if (n === 5) stream.controller.abort();
+    }
+    await becomesIdle();
+    const controller = new AbortController();
+    const pending = openai.chat.completions.create(
+      { ...base, max_tokens: 2000, ignore_eos: true }, { signal: controller.signal });
+    setTimeout(() => controller.abort(), 50);
+    await assert.rejects(pending, OpenAI.APIUserAbortError);
+    await becomesIdle();
+  },
+  async 'AI SDK: generate and stream'() {
+    const provider = createOpenAICompatible({ name: 'lockstep', baseURL, includeUsage: true });
+    const settings = { model: provider(model), messages, seed: 7, maxOutputTokens: 24, maxRetries: 0 };
+    const { text, usage } = await generateText(settings);
+    assert.equal(text, whole);
+    assert.ok(usage.outputTokens > 0);
+    const result = streamText(settings);
+    let streamed = '';
+    for await (const part of result.textStream) streamed += part;
+    assert.equal(streamed, whole);
+    assert.ok((await result.usage).outputTokens > 0);
+    await assert.rejects(generateText({ ...settings, model: provider('other') }),
+      (e) => e.statusCode === 404);
+  },
+  async 'LangChain: invoke and stream'() {
+    const chat = new ChatOpenAI({ model, apiKey: 'none', maxTokens: 24, maxRetries: 0,
+      configuration: { baseURL }, modelKwargs: { seed: 7 } });
+    const answer = await chat.invoke([['user', messages[0].content]]);
+    assert.equal(answer.content, whole);
+    assert.ok(answer.usage_metadata.output_tokens > 0);
+    let text = '';
+    for await (const chunk of await chat.stream([['user', messages[0].content]])) text += chunk.content;
+    assert.equal(text, whole);
+  },
+};
+
+for (const [name, run] of Object.entries(tests)) {
+  await run();
+  console.log(`${name}: ok`);
+}
