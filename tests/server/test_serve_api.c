@@ -289,6 +289,46 @@ LK_TEST(structured_output) {
     json_decref(answer);
 }
 
+/* A call that a grammar has the model write: apart from the text, whole and streamed, and the same
+ * with the call and its result in the conversation. */
+LK_TEST(tool_calls) {
+    static const char format[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"The weather in Rome?\"}], \"tools\": "
+        "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"parameters\": "
+        "{\"type\": "
+        "\"object\"}}}], \"grammar\": \"root ::= "
+        "\\\"See.\\\\n<tool_call>\\\\n{\\\\\\\"name\\\\\\\": "
+        "\\\\\\\"get_weather\\\\\\\", \\\\\\\"arguments\\\\\\\": {\\\\\\\"city\\\\\\\": "
+        "\\\\\\\"R\\\" [a-z]{3} "
+        "\\\"\\\\\\\"}}\\\\n</tool_call>\\\"\", \"seed\": 4%s}";
+    char body[1024];
+    (void)snprintf(body, sizeof body, format, "");
+    json_t *answer = post(process.port, chat_path, body);
+    const json_t *choice = json_array_get(json_object_get(answer, "choices"), 0);
+    const json_t *message = json_object_get(choice, "message");
+    const json_t *call = json_array_get(json_object_get(message, "tool_calls"), 0);
+    const json_t *function = json_object_get(call, "function");
+    const char *arguments = json_string_value(json_object_get(function, "arguments"));
+    CHECK(strcmp(text_of(answer, 0), "See.") == 0);
+    CHECK(strcmp(finish_of(answer, 0), "tool_calls") == 0 && arguments != NULL);
+    CHECK(json_is_string(json_object_get(call, "id")));
+    json_t *value = json_loads(arguments != NULL ? arguments : "", 0, NULL);
+    CHECK(json_is_string(json_object_get(value, "city")));
+    (void)snprintf(body, sizeof body, format, ", \"stream\": true");
+    joined j = join_stream(process.port, chat_path, body);
+    CHECK(strcmp(j.text, "See.") == 0 && strcmp(j.finish, "tool_calls") == 0);
+    (void)snprintf(
+        body, sizeof body,
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}, {\"role\": "
+        "\"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"a1\", \"type\": "
+        "\"function\", \"function\": {\"name\": \"get_weather\", \"arguments\": "
+        "\"{}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a1\", \"content\": \"Sun\"}], "
+        "\"max_tokens\": 4}");
+    json_decref(http_json(process.port, "POST", chat_path, body, 200));
+    json_decref(value);
+    json_decref(answer);
+}
+
 /* The parts of the page, and that they name nothing outside of this server. */
 LK_TEST(page) {
     static const char *const parts[][2] = {
@@ -377,8 +417,8 @@ LK_TEST(keys_and_cors) {
 }
 
 static void start(void) {
-    static const char *const arguments[] = {
-        "-np", "2", "-c", "1024", "--chat-template", "chatml", "--slot-save-path", ".", NULL};
+    static const char *const arguments[] = {"-np", "2", "-c", "1024", "--slot-save-path",
+                                            ".",   NULL};
     process = server_start(arguments);
 }
 
@@ -389,4 +429,5 @@ static void stop(void) {
 
 LK_TEST_MAIN(LK_RUN(start), LK_RUN(chats), LK_RUN(stops), LK_RUN(choices_and_seeds),
              LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(receipts), LK_RUN(structured_output),
-             LK_RUN(page), LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors), LK_RUN(stop))
+             LK_RUN(tool_calls), LK_RUN(page), LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors),
+             LK_RUN(stop))

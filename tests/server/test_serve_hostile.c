@@ -210,7 +210,10 @@ static void check_messages(int port) {
             "messages");
     static const char base[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], %s}";
     static const char *const more[][2] = {
-        {"\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]", "tools"},
+        {"\"tools\": 5", "tools"},
+        {"\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}], "
+         "\"parallel_tool_calls\": false",
+         "parallel_tool_calls"},
         {"\"functions\": [{}]", "functions"},
         {"\"tool_choice\": \"required\"", "tool_choice"},
         {"\"audio\": {\"voice\": \"x\"}", "audio"},

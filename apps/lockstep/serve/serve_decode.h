@@ -30,6 +30,7 @@ typedef struct serve_settings {
     json_t *root;           /* owned */
     const char *model;      /* NULL: not given; borrowed from root, likewise below */
     const json_t *messages; /* SERVE_CHAT: an array that is not empty */
+    const json_t *tools;    /* SERVE_CHAT: an array that is not empty, or NULL */
     const json_t *prompt;   /* the others: checked by serve_count_prompts */
     size_t n_prompts;
     bool stream;

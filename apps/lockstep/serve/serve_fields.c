@@ -1,24 +1,7 @@
 /* serve_fields.c - see serve_fields.h. */
 #include "serve_fields.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-bool serve_fail(serve_problem *problem, int status, const char *code, const char *param,
-                const char *format, ...) {
-    *problem = (serve_problem){
-        .status = status,
-        .type = status >= 500 ? "server_error" : "invalid_request_error",
-        .code = code,
-    };
-    (void)snprintf(problem->param, sizeof problem->param, "%s", param != NULL ? param : "");
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(problem->message, sizeof problem->message, format, args);
-    va_end(args);
-    return false;
-}
 
 const char *field_kind(const json_t *value) {
     switch (json_typeof(value)) {

@@ -148,9 +148,10 @@ void server_cancel_all(server *s);
 /* server_chat_prompt.c. A model without a template is no error; its chats are refused. */
 bool server_open_template(server *s, lk_error *err);
 /* The prompt of a chat, `messages` and more of a request, as text and as ids, both malloc'd, each
- * where it is asked for. */
+ * where it is asked for. job: where there are tools its answers are taken
+ * apart; may be NULL. */
 bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **ids, size_t *n_ids,
-                        serve_problem *problem);
+                        serve_job *job, serve_problem *problem);
 
 /* server_render.c: JSON of answers; with the job's lock. */
 json_t *server_render_whole(const server *s, serve_job *job);

@@ -91,7 +91,7 @@ static char *dump(const json_t *json) {
 }
 
 bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **ids, size_t *n_ids,
-                        serve_problem *problem) {
+                        serve_job *job, serve_problem *problem) {
     lk_error err;
     lk_chat_prompt *prompt = NULL;
     const json_t *kwargs = json_object_get(root, "chat_template_kwargs");
@@ -111,7 +111,10 @@ bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **id
     }
     char *messages = dump(json_object_get(root, "messages"));
     char *variables = dump(kwargs);
-    bool ok = messages != NULL && (kwargs == NULL || variables != NULL);
+    const json_t *given = job != NULL ? job->settings.tools : NULL;
+    char *tools = dump(given);
+    bool ok = messages != NULL && (kwargs == NULL || variables != NULL) &&
+              (given == NULL || tools != NULL);
     if (!ok) {
         (void)fail_memory(problem);
     } else {
@@ -120,6 +123,8 @@ bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **id
         params.n_messages = strlen(messages);
         params.variables = variables;
         params.n_variables = variables != NULL ? strlen(variables) : 0;
+        params.tools = tools;
+        params.n_tools = tools != NULL ? strlen(tools) : 0;
         params.local_time_s = local_time();
         params.flags = wants_turn ? LK_CHAT_GENERATION_PROMPT : 0;
         lk_chat_params_tokens(&params, s->tokenizer);
@@ -136,6 +141,8 @@ bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **id
         }
     }
     ok = ok && (ids == NULL || encode(s, prompt, ids, n_ids, problem));
+    ok = ok && (tools == NULL || serve_job_parse(job, s->chat_template, prompt, problem));
+    free(tools);
     lk_chat_prompt_close(prompt);
     free(variables);
     free(messages);

@@ -74,7 +74,8 @@ static bool make_prompt(server *s, serve_job *job, size_t i, serve_problem *prob
     const serve_settings *settings = &job->settings;
     bool ok = false;
     if (settings->kind == SERVE_CHAT) {
-        ok = server_encode_chat(s, settings->root, NULL, &prompt->ids, &prompt->n_ids, problem);
+        ok =
+            server_encode_chat(s, settings->root, NULL, &prompt->ids, &prompt->n_ids, job, problem);
     } else {
         const json_t *given = serve_prompt_at(settings, i);
         ok = json_is_string(given) ? encode_text(s, json_string_value(given),

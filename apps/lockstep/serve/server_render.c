@@ -146,6 +146,9 @@ bool server_find_failure(const serve_job *job, serve_problem *problem) {
 }
 
 static const char *finish_name(const serve_choice *choice) {
+    if (choice->n_calls > 0 && choice->finish != LK_FINISH_LENGTH) {
+        return "tool_calls";
+    }
     return choice->finish == LK_FINISH_LENGTH ? "length" : "stop";
 }
 
@@ -179,6 +182,29 @@ static json_t *choice_text(const serve_choice *choice, size_t first) {
     return server_text(choice->text.data + first, choice->text.n - first);
 }
 
+/* What stands beside the text of a message where there are tools. */
+static void add_calls(const serve_choice *choice, json_t *message) {
+    if (choice->reasoning.n > 0) {
+        (void)json_object_set_new(message, "reasoning_content",
+                                  server_text(choice->reasoning.data, choice->reasoning.n));
+    }
+    if (choice->n_calls == 0) {
+        return;
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < choice->n_calls; i++) {
+        const serve_call *call = &choice->calls[i];
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", call->id, "type", "function",
+                            "function", "name", server_text(call->name, strlen(call->name)),
+                            "arguments", server_text(call->arguments.data, call->arguments.n)));
+    }
+    (void)json_object_set_new(message, "tool_calls", list);
+    if (choice->text.n == 0) {
+        (void)json_object_set_new(message, "content", json_null());
+    }
+}
+
 static json_t *whole_choice(const server *s, const serve_job *job, size_t i) {
     const serve_settings *settings = &job->settings;
     const serve_choice *choice = &job->choices[i];
@@ -193,6 +219,7 @@ static json_t *whole_choice(const server *s, const serve_job *job, size_t i) {
         object = json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, s:s}", "index", (json_int_t)i, "message",
                            "role", "assistant", "content", choice_text(choice, 0), "refusal",
                            "logprobs", logprobs, "finish_reason", finish_name(choice));
+        add_calls(choice, json_object_get(object, "message"));
     } else {
         if (settings->logprobs) {
             logprobs = completion_logprob_lists(job, i, 0, choice->tokens.n);
@@ -342,6 +369,50 @@ static bool add_news(const server *s, serve_job *job, size_t i, size_t n_tokens,
     return add_event(out, chunk(s, job, object));
 }
 
+static bool add_delta(const server *s, const serve_job *job, size_t i, json_t *content,
+                      lk_buffer *out) {
+    json_t *object = json_pack("{s:I, s:o, s:n, s:n}", "index", (json_int_t)i, "delta", content,
+                               "logprobs", "finish_reason");
+    return add_event(out, chunk(s, job, object));
+}
+
+/* What is new of reasoning and calls: whole characters, as the parser gives them. */
+static bool add_parsed_news(const server *s, const serve_job *job, size_t i, lk_buffer *out) {
+    serve_choice *choice = &job->choices[i];
+    const size_t n_reasoning = choice->reasoning.n - choice->n_sent_reasoning;
+    if (n_reasoning > 0) {
+        const char *text = choice->reasoning.data + choice->n_sent_reasoning;
+        choice->n_sent_reasoning = choice->reasoning.n;
+        if (!add_delta(s, job, i,
+                       json_pack("{s:o}", "reasoning_content", server_text(text, n_reasoning)),
+                       out)) {
+            return false;
+        }
+    }
+    for (size_t k = 0; k < choice->n_calls; k++) {
+        serve_call *call = &choice->calls[k];
+        const size_t n = call->arguments.n - call->n_sent;
+        if (call->has_begun && n == 0) {
+            continue;
+        }
+        json_t *function =
+            json_pack("{s:o}", "arguments", server_text(call->arguments.data + call->n_sent, n));
+        json_t *object = json_pack("{s:I, s:o}", "index", (json_int_t)k, "function", function);
+        if (!call->has_begun) {
+            (void)json_object_set_new(object, "id", json_string(call->id));
+            (void)json_object_set_new(object, "type", json_string("function"));
+            (void)json_object_set_new(function, "name",
+                                      server_text(call->name, strlen(call->name)));
+        }
+        call->has_begun = true;
+        call->n_sent = call->arguments.n;
+        if (!add_delta(s, job, i, json_pack("{s:[o]}", "tool_calls", object), out)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool add_end(const server *s, serve_job *job, size_t i, lk_buffer *out) {
     serve_choice *choice = &job->choices[i];
     choice->has_ended = true;
@@ -376,6 +447,9 @@ static bool add_choice_events(const server *s, serve_job *job, size_t i, lk_buff
     const bool has_text = choice->text.n > choice->n_sent;
     const bool has_last = choice->finish != 0 && shows_tokens && n_tokens > 0;
     if ((has_text || has_last || is_much) && !add_news(s, job, i, n_tokens, out)) {
+        return false;
+    }
+    if (choice->parser != NULL && !add_parsed_news(s, job, i, out)) {
         return false;
     }
     return choice->finish == 0 || is_much || add_end(s, job, i, out);

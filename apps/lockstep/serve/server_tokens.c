@@ -115,7 +115,7 @@ static bool apply_template(server *s, const json_t *root, json_t **answer, serve
         return serve_fail(problem, 400, "invalid_value", "messages",
                           "'messages' must be an array that is not empty");
     }
-    if (!server_encode_chat(s, root, &text, NULL, NULL, problem)) {
+    if (!server_encode_chat(s, root, &text, NULL, NULL, NULL, problem)) {
         return false;
     }
     *answer = json_pack("{s:o}", "prompt", server_text(text, strlen(text)));
