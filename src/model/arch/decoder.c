@@ -196,7 +196,7 @@ static lk_value project_rows(lk_decoder *d, lk_value x, const lk_weight *fused, 
 static qkv project_heads(lk_decoder *d, lk_value in, uint32_t layer, uint32_t n_q, uint32_t n_kv) {
     const uint32_t n_embd = d->hparams->n_embd;
     qkv h;
-    if (d->fused) {
+    if (d->fused_qkv) {
         uint32_t first = 0;
         const lk_weight *w = lk_loader_weight(d->loader, "attn_qkv.weight", (int32_t)layer,
                                               LK_MATRIX(n_embd, n_q + 2 * n_kv));
@@ -278,7 +278,7 @@ lk_value lk_decoder_gated(lk_decoder *d, lk_value in, uint32_t layer, const char
     char name[MAX_NAME];
     lk_value gate;
     lk_value up;
-    if (d->fused) {
+    if (d->fused_ffn) {
         uint32_t first = 0;
         (void)snprintf(name, sizeof name, "ffn_up%s.weight", suffix);
         const lk_weight *w =

@@ -48,7 +48,8 @@ typedef struct lk_decoder {
     lk_decoder_qk_norm qk_norm;
     lk_decoder_bias qkv_bias;
     lk_decoder_bias output_bias;
-    bool fused;               /* attn_qkv and ffn_up (gate first) hold what others keep apart */
+    bool fused_qkv;           /* attn_qkv: query, key, value in one matrix; without biases */
+    bool fused_ffn;           /* ffn_up: gate, then up, in one matrix */
     bool sinks;               /* attn_sinks: a logit for each head */
     lk_node_kind activation;  /* of lk_decoder_feed; LK_NODE_SILU_MUL from lk_decoder_begin */
     double attention_scale;   /* 1 / sqrt(head size) from lk_decoder_begin */

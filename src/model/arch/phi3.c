@@ -7,7 +7,8 @@
 static void build(lk_loader *loader, lk_graph *graph, lk_hparams *hparams) {
     lk_decoder d = lk_decoder_begin(loader, graph, hparams);
     lk_decoder_read_ffn(&d);
-    d.fused = true;
+    d.fused_qkv = true;
+    d.fused_ffn = true;
     d.takes_long_rope = true;
     const lk_decoder_windows windows = lk_decoder_read_windows(&d, 0);
     d.window = windows.window < hparams->n_ctx_train ? windows.window : 0;
