@@ -45,6 +45,7 @@ static const oracle oracles[] = {
      {"[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" TAIL "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
       "*" TAIL "|\\p{N}{1,3}| ?[^" S "\\p{L}\\p{N}]+[\\r\\n/]*|[" S "]*[\\r\\n]+|" SPACES}},
     {"smollm", {"\\p{N}", GPT2}},
+    {"glm4", {"(?i:" CONTRACTIONS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" LLAMA_REST}},
     {"dbrx", {"(?i:" CONTRACTIONS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" LLAMA_REST}},
     {"tekken",
      {"[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
