@@ -15,9 +15,16 @@
 
 enum { MAX_LAYER_TENSORS = 40, MAX_OTHER_TENSORS = 8, IMAGE_BYTES = 8192 };
 
+/* A key of this name, empty: the one that is there, or a new one. */
 static lk_random_key *add(lk_random_keys *keys, const char *name, size_t n) {
-    assert(keys->n < LK_RANDOM_MAX_KEYS); /* the lists of shapes.def are shorter */
-    lk_random_key *key = &keys->keys[keys->n++];
+    uint32_t i = 0;
+    while (i < keys->n &&
+           (strlen(keys->keys[i].name) != n || memcmp(keys->keys[i].name, name, n) != 0)) {
+        i++;
+    }
+    assert(i < LK_RANDOM_MAX_KEYS); /* the lists of shapes.def are shorter */
+    keys->n = i == keys->n ? i + 1 : keys->n;
+    lk_random_key *key = &keys->keys[i];
     *key = (lk_random_key){.number = 0.0};
     (void)snprintf(key->name, sizeof key->name, "%.*s", (int)n, name);
     return key;

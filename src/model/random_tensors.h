@@ -22,6 +22,7 @@ typedef struct lk_random_keys {
     uint32_t n;
 } lk_random_keys;
 
+/* A key that is there already gets the new value. */
 void lk_random_keys_add_int(lk_random_keys *keys, const char *name, uint32_t value);
 void lk_random_keys_add_float(lk_random_keys *keys, const char *name, double value);
 /* "name=value name=value": whole numbers, numbers with a point, words. */
