@@ -28,7 +28,7 @@ static const reference references[] = {
     {"llama-untied", 3}, {"llama-bias", 3},   {"qwen2", 3},      {"qwen3", 3},
     {"qwen3moe", 3},     {"granite", 3},      {"smollm3", 3},    {"olmo2", 3},
     {"phi3", 3},         {"mistral3", 4},     {"gemma2", 3},     {"gemma3", 3},
-    {"gpt-oss", 4},      {"qwen2moe", 3},
+    {"gpt-oss", 4},      {"qwen2moe", 3},     {"glm4", 3},
 };
 
 static uint32_t read_numbers(const char *line, const char *word, uint32_t max, int32_t *out) {
@@ -301,6 +301,33 @@ static bool no_head_norms(lk_graph *graph) {
     return found;
 }
 
+static bool no_norms_after(lk_graph *graph) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        lk_node *node = &graph->nodes[i];
+        if (node->kind == LK_NODE_RMS_NORM && strstr(node->w->name, ".post_") != NULL) {
+            bypass(node);
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* The first half of a fused matrix is taken for up, the second for gate. */
+static bool up_first(lk_graph *graph) {
+    bool found = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        lk_node *node = &graph->nodes[i];
+        if (node->kind == LK_NODE_SILU_MUL) {
+            const lk_value gate = node->in[0];
+            node->in[0] = node->in[1];
+            node->in[1] = gate;
+            found = true;
+        }
+    }
+    return found;
+}
+
 static bool silu_for_other(lk_graph *graph) {
     bool found = false;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
@@ -457,6 +484,11 @@ static const mistake mistakes[] = {
     {"olmo2", "query and key norms ignored", no_head_norms, 0.83},
     {"phi3", "other rotary pairing", other_pairing, 0.75},
     {"phi3", "all of the head rotated", all_of_the_head, 0.64},
+    {"glm4", "other rotary pairing", other_pairing, 0.758},
+    {"glm4", "all of the head rotated", all_of_the_head, 0.936},
+    {"glm4", "biases ignored", no_biases, 1.22},
+    {"glm4", "norms after the blocks ignored", no_norms_after, 1.04},
+    {"glm4", "up before gate", up_first, 1.08},
     {"mistral3", "other rotary pairing", other_pairing, 0.83},
     {"mistral3", "no rotary scaling", no_scaling, 0.84},
     {"mistral3", "linear scaling instead of YaRN", linear_for_yarn, 0.41},

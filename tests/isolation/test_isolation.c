@@ -28,10 +28,11 @@ typedef struct target {
 static const target tiny = {"tiny", false, false};
 static const target small = {"small", true, false};
 static const target families[] = {
-    {"gemma2", false, true},   {"gemma3", false, true},   {"gpt-oss", false, true},
-    {"granite", false, true},  {"llama", false, true},    {"mistral3", false, true},
-    {"olmo2", false, true},    {"phi3", false, true},     {"qwen2", false, true},
-    {"qwen2moe", false, true}, {"qwen3moe", false, true}, {"smollm3", false, true},
+    {"gemma2", false, true},   {"gemma3", false, true},   {"glm4", false, true},
+    {"gpt-oss", false, true},  {"granite", false, true},  {"llama", false, true},
+    {"mistral3", false, true}, {"olmo2", false, true},    {"phi3", false, true},
+    {"qwen2", false, true},    {"qwen2moe", false, true}, {"qwen3moe", false, true},
+    {"smollm3", false, true},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

@@ -163,6 +163,7 @@ typedef struct damage {
 #define YARN "archs/llama-yarn.gguf"
 #define GEMMA2 "archs/gemma2.gguf"
 #define GEMMA3 "archs/gemma3.gguf"
+#define GLM4 "archs/glm4.gguf"
 #define GPT_OSS "archs/gpt-oss.gguf"
 #define GRANITE "archs/granite.gguf"
 #define MISTRAL3 "archs/mistral3.gguf"
@@ -382,6 +383,28 @@ static const damage damages[] = {
      LK_E_FORMAT,
      {"rotary magnitude factor is 0", "", ""}},
     {PHI3, {SET_INT, "phi3.attention.sliding_window", 64, ""}, LK_OK, {"", "", ""}},
+    {GLM4, {DROP_TENSOR, "blk.1.attn_k.bias", 0, ""}, LK_OK, {"", "", ""}},
+    {GLM4,
+     {DROP_TENSOR, "blk.1.post_ffw_norm.weight", 0, ""},
+     LK_E_FORMAT,
+     {"tensor blk.1.post_ffw_norm.weight is missing", "", ""}},
+    {GLM4,
+     {DROP_ROW, "blk.0.ffn_up.weight", 0, ""},
+     LK_E_FORMAT,
+     {"tensor blk.0.ffn_up.weight", "shape [64, 191]", "expected [64, 192]"}},
+    {GLM4,
+     {SET_INT, "glm4.rope.dimension_count", 24, ""},
+     LK_E_FORMAT,
+     {"rope.dimension_count is 24", "16", ""}},
+    {GLM4, {SET_INT, "glm4.nextn_predict_layers", 0, ""}, LK_OK, {"", "", ""}},
+    {GLM4,
+     {SET_INT, "glm4.nextn_predict_layers", 1, ""},
+     LK_E_UNSUPPORTED,
+     {"nextn_predict_layers is 1", "", ""}},
+    {GLM4,
+     {SET_EQUAL_ARRAY, "glm4.rope.dimension_sections", 8, ""},
+     LK_E_UNSUPPORTED,
+     {"glm4.rope.dimension_sections", "not known", ""}},
     {QWEN2MOE,
      {SET_INT, "qwen2moe.expert_shared_feed_forward_length", 0, ""},
      LK_E_FORMAT,
