@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lk_test.h"
@@ -537,5 +538,40 @@ LK_TEST(time_limit_and_drain) {
     server_wait(&process);
 }
 
+/* Killed while it saves a slot, a server leaves the old file or the new one, whole: another one
+ * restores from it. */
+LK_TEST(killed_while_saving) {
+    static const char *const arguments[] = {"-np", "1", "-c", "2048", "--slot-save-path",
+                                            ".",   NULL};
+    static const char save[] = "/slots/0?action=save";
+    static const char restore[] = "/slots/0?action=restore";
+    static const char name[] = "{\"filename\": \"killed.bin\"}";
+    const int n = (int)lk_test_size(2, 6, 100);
+    for (int i = 0; i < n; i++) {
+        server_process process = server_start(arguments);
+        char body[128];
+        (void)snprintf(body, sizeof body,
+                       "{\"prompt\": \"a\", \"max_tokens\": %d, \"ignore_eos\": true}",
+                       100 + 40 * i);
+        json_decref(http_json(process.port, "POST", text_path, body, 200));
+        if (i == 0) {
+            json_decref(http_json(process.port, "POST", save, name, 200));
+        }
+        const int fd = http_connect(process.port);
+        CHECK(http_send_request(fd, "POST", save, NULL, name));
+        sleep_ms(i % 4);
+        (void)kill(process.pid, SIGKILL);
+        (void)waitpid(process.pid, NULL, 0);
+        (void)close(fd);
+        process = server_start(arguments);
+        json_t *restored = http_json(process.port, "POST", restore, name, 200);
+        const int64_t n_restored = json_integer_value(json_object_get(restored, "n_restored"));
+        CHECK_MSG(n_restored >= 100, "%lld positions", (long long)n_restored);
+        json_decref(restored);
+        server_stop(&process);
+    }
+    (void)system("rm -f killed.bin killed.bin.*");
+}
+
 LK_TEST_MAIN(LK_RUN(bad_bodies), LK_RUN(bad_connections), LK_RUN(clients_that_leave),
-             LK_RUN(full_queue), LK_RUN(time_limit_and_drain))
+             LK_RUN(full_queue), LK_RUN(time_limit_and_drain), LK_RUN(killed_while_saving))
