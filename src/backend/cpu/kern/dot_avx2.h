@@ -83,6 +83,7 @@ LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile 
         acc[c] = _mm256_loadu_ps(&y[c / 2][8 * (c % 2)]);
     }
     for (size_t i = 0; i < n_groups; i++) {
+        lk_tile_fetch(kind, tile, i, LK_TILE_ELEMS / LK_TILE_GROUP);
         __m256i sum[LK_TILE_CELLS];
 #pragma GCC unroll 4
         for (int c = 0; c < 2 * n_rows; c++) {
@@ -140,6 +141,7 @@ LK_INLINE void lk_tile_dot_block256(lk_tile_kind kind, int n_rows, const lk_tile
         sum[c] = _mm256_setzero_si256();
     }
     for (size_t k4 = 0; k4 < 64; k4 += per_group) {
+        lk_tile_fetch(kind, tile, k4 / per_group, 64 / per_group);
         const __m256i scale0 = lk_vi_load(tile->scale[k4 / per_group]);
         const __m256i scale1 = lk_vi_load(tile->scale[k4 / per_group] + LK_VEC_LANES);
 #pragma GCC unroll 8

@@ -74,6 +74,7 @@ LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile 
         acc[r] = _mm512_load_ps(y[r]);
     }
     for (size_t i = 0; i < n_groups; i++) {
+        lk_tile_fetch(kind, tile, i, LK_TILE_ELEMS / LK_TILE_GROUP);
         __m512i s[LK_TILE_MAX_BLOCK_ROWS];
         lk_tile_start_sums(kind, n_rows, start, i, s);
         lk_tile_sums(n_rows, 8, tile, 8 * i, rows, s);
@@ -108,6 +109,7 @@ LK_INLINE void lk_tile_block_sums(lk_tile_kind kind, int n_rows, const lk_tile *
     }
     if (kind.has_pairs) {
         for (size_t i = 0; i < n_groups; i += 2) {
+            lk_tile_fetch(kind, tile, i / 2, n_groups / 2);
             __m512i a[LK_TILE_MAX_BLOCK_ROWS];
             __m512i b[LK_TILE_MAX_BLOCK_ROWS];
             lk_tile_start_sums(kind, n_rows, start, i, a);
@@ -125,6 +127,7 @@ LK_INLINE void lk_tile_block_sums(lk_tile_kind kind, int n_rows, const lk_tile *
     } else {
         for (size_t i = 0; i < n_groups; i++) {
             __m512i s[LK_TILE_MAX_BLOCK_ROWS];
+            lk_tile_fetch(kind, tile, i, n_groups);
             lk_tile_start_sums(kind, n_rows, start, i, s);
             lk_tile_sums(n_rows, n_dwords, tile, (size_t)n_dwords * i, rows, s);
             const __m512i scale = _mm512_load_si512(tile->scale[i]);

@@ -62,6 +62,9 @@ LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile 
             acc[r] = vld1q_f32(&y[r][o]);
         }
         for (size_t i = 0; i < n_groups; i++) {
+            if (o == 0) {
+                lk_tile_fetch(kind, tile, i, LK_TILE_ELEMS / LK_TILE_GROUP);
+            }
             int32x4_t s[LK_TILE_MAX_BLOCK_ROWS];
             lk_tile_start_sums(kind, n_rows, rows, i, s);
             lk_tile_sums(n_rows, 8, tile, 8 * i, 4 * o, rows, s);
@@ -107,6 +110,9 @@ LK_INLINE void lk_tile_dot_block256(lk_tile_kind kind, int n_rows, const lk_tile
             sum[r] = vdupq_n_s32(0);
         }
         for (size_t g = 0; g < 64 / per_group; g++) {
+            if (o == 0) {
+                lk_tile_fetch(kind, tile, g, 64 / per_group);
+            }
             int32x4_t s[LK_TILE_MAX_BLOCK_ROWS];
             lk_tile_start_sums(kind, n_rows, rows, g, s);
             lk_tile_sums(n_rows, per_group, tile, g * per_group, 4 * o, rows, s);

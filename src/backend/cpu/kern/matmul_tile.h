@@ -14,7 +14,7 @@
 #include "backend/cpu/kern/unpack_block256.h"
 #include "backend/cpu/kern/unpack_block32.h"
 
-enum { LK_TILE_MAX_ROWS = 64, LK_TILE_AHEAD = 4096 };
+enum { LK_TILE_MAX_ROWS = 64, LK_TILE_AHEAD = 8192 };
 
 /* n_rows (constant) activation rows from row r on, of columns k .. of the tile. */
 LK_INLINE void lk_tile_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, const lk_act_rows *x,
@@ -34,13 +34,11 @@ LK_INLINE void lk_tile_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, c
     }
 }
 
-/* Asks for what lies LK_TILE_AHEAD bytes behind the blocks at hand: with few activation rows a
- * product is as fast as its weights come. A wish may go beyond the matrix. */
-LK_INLINE void lk_tile_fetch_ahead(lk_tile_kind kind, lk_tile_source s, size_t n_blocks) {
-    const size_t n_bytes = (kind.block_bytes - kind.block_bytes % 4) * LK_STRIP_ROWS * n_blocks;
-    for (size_t i = 0; s.is_strips && i < n_bytes; i += 64) {
-        __builtin_prefetch(s.p + LK_TILE_AHEAD + i);
-    }
+/* With few activation rows a product is as fast as its weights come: what lies LK_TILE_AHEAD bytes
+ * behind the blocks at hand is fetched on the way. A wish may go beyond the matrix. Rows of the
+ * file are too far apart for that; there the wish is for what is at hand. */
+LK_INLINE const uint8_t *lk_tile_ahead(const lk_tile *tile, lk_tile_source s) {
+    return s.is_strips ? s.p + LK_TILE_AHEAD : tile->w[0];
 }
 
 /* The sixteen outputs from o on, of activation rows r_begin .. r_begin + n_rows - 1. */
@@ -55,7 +53,7 @@ LK_INLINE void lk_matmul_tile_rows(lk_tile_kind kind, const lk_tile_matrix *m, s
         const size_t n_elems = n_left < LK_TILE_ELEMS ? n_left : LK_TILE_ELEMS;
         const size_t n_blocks = n_elems / kind.block_elems;
         const lk_tile_source s = lk_tile_source_at(kind, m, o, k, n_blocks, &copy);
-        lk_tile_fetch_ahead(kind, s, n_blocks);
+        tile.ahead = lk_tile_ahead(&tile, s);
         if (kind.block_elems == 32 && n_blocks == 8) {
             lk_tile_unpack_block32(kind, s, 8, &tile);
         } else if (kind.block_elems == 32) {

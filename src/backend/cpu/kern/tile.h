@@ -28,6 +28,7 @@ typedef struct lk_tile {
     int32_t min[8][LK_TILE_ROWS]; /* minima beside activation sums 2 i and 2 i + 1, 16 bits each */
     float d[8][LK_TILE_ROWS];     /* per 32-element block; [0] alone for 256-element blocks */
     float d_min[8][LK_TILE_ROWS];
+    const uint8_t *ahead; /* weights that a later tile needs: fetched while this one is used */
 } lk_tile;
 
 /* What the product needs to know about a format, all of it constant where it is used. */
@@ -76,6 +77,18 @@ LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
         return (lk_tile_kind){type, 256, 136, 32, bias8, 255, !u8, false, false};
     default:
         return (lk_tile_kind){0};
+    }
+}
+
+/* Asks for the lines of `ahead` that fall to group i of the n_groups (constant) of the tile: a few
+ * at a time, so that the multiplications go on while memory answers. */
+LK_INLINE void lk_tile_fetch(lk_tile_kind kind, const lk_tile *tile, size_t i, size_t n_groups) {
+    const size_t n_blocks = LK_TILE_ELEMS / kind.block_elems;
+    const size_t n_lines =
+        (kind.block_bytes * LK_TILE_ROWS * n_blocks / 64 + n_groups - 1) / n_groups;
+#pragma GCC unroll 16
+    for (size_t j = 0; j < n_lines; j++) {
+        __builtin_prefetch(tile->ahead + 64 * (i * n_lines + j), 0, 2);
     }
 }
 
