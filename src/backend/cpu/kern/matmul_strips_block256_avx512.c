@@ -1,6 +1,8 @@
 /* matmul_strips_block256_avx512.c - the matrix product of the 256-element formats from strips with
- * AVX-512. A copy of the code of matmul_tile.h for each format, which says how it works. */
+ * AVX-512. A copy of the code of matmul_tile.h for each format, which says how it works; few
+ * activation rows of the formats that people use most take matmul_few_avx512.h. */
 #include "backend/cpu/kern/kern_avx512.h"
+#include "backend/cpu/kern/matmul_few_avx512.h"
 #include "backend/cpu/kern/matmul_tile.h"
 
 static void q2_k(const uint8_t *strips, size_t o_begin, size_t o_end, const lk_act_rows *x,
@@ -15,16 +17,28 @@ static void q3_k(const uint8_t *strips, size_t o_begin, size_t o_end, const lk_a
 
 static void q4_k(const uint8_t *strips, size_t o_begin, size_t o_end, const lk_act_rows *x,
                  float *y, size_t y_stride) {
+    if (x->n_rows <= LK_FEW_ROWS) {
+        lk_matmul_few(lk_tile_kind_of(LK_FORMAT_Q4_K), strips, o_begin, o_end, x, y, y_stride);
+        return;
+    }
     lk_matmul_strips(lk_tile_kind_of(LK_FORMAT_Q4_K), strips, o_begin, o_end, x, y, y_stride);
 }
 
 static void q5_k(const uint8_t *strips, size_t o_begin, size_t o_end, const lk_act_rows *x,
                  float *y, size_t y_stride) {
+    if (x->n_rows <= LK_FEW_ROWS) {
+        lk_matmul_few(lk_tile_kind_of(LK_FORMAT_Q5_K), strips, o_begin, o_end, x, y, y_stride);
+        return;
+    }
     lk_matmul_strips(lk_tile_kind_of(LK_FORMAT_Q5_K), strips, o_begin, o_end, x, y, y_stride);
 }
 
 static void q6_k(const uint8_t *strips, size_t o_begin, size_t o_end, const lk_act_rows *x,
                  float *y, size_t y_stride) {
+    if (x->n_rows <= LK_FEW_ROWS) {
+        lk_matmul_few(lk_tile_kind_of(LK_FORMAT_Q6_K), strips, o_begin, o_end, x, y, y_stride);
+        return;
+    }
     lk_matmul_strips(lk_tile_kind_of(LK_FORMAT_Q6_K), strips, o_begin, o_end, x, y, y_stride);
 }
 
