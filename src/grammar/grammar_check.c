@@ -79,6 +79,7 @@ static bool list_users(checker *c) {
 
 /* ---- passing without a byte ---- */
 
+/* Whether `state` is nullable now that a state that it looks at is. */
 static bool compute_nullable(const lk_grammar *g, uint32_t state) {
     const lk_grammar_state *s = &g->states[state];
     switch (s->kind) {
@@ -87,12 +88,7 @@ static bool compute_nullable(const lk_grammar *g, uint32_t state) {
     case LK_GRAMMAR_EDGES:
         return false;
     case LK_GRAMMAR_SPLIT:
-        for (uint32_t i = 0; i < s->n; i++) {
-            if (g->states[g->edges[s->first + i].next].is_nullable) {
-                return true;
-            }
-        }
-        return false;
+        return true;
     case LK_GRAMMAR_CALL:
         return g->states[g->rules[s->first]].is_nullable && g->states[s->next].is_nullable;
     case LK_GRAMMAR_REPEAT:
@@ -125,20 +121,17 @@ static uint32_t deeper(uint32_t depth, uint32_t then) {
     return one_more > then ? one_more : then;
 }
 
-static uint32_t compute_depth(const checker *c, uint32_t state) {
+/* The depth of `state` now that `target`, which it looks at, has a lesser one: at most that, where
+ * any target will do. */
+static uint32_t compute_depth(const checker *c, uint32_t state, uint32_t target) {
     const lk_grammar *g = c->g;
     const lk_grammar_state *s = &g->states[state];
-    uint32_t depth = LK_GRAMMAR_NEVER;
     switch (s->kind) {
     case LK_GRAMMAR_RETURN:
         return 0;
     case LK_GRAMMAR_EDGES:
     case LK_GRAMMAR_SPLIT:
-        for (uint32_t i = 0; i < s->n; i++) {
-            const uint32_t other = g->states[g->edges[s->first + i].next].depth;
-            depth = other < depth ? other : depth;
-        }
-        return depth;
+        return g->states[target].depth;
     case LK_GRAMMAR_CALL: {
         const uint32_t inside = g->states[g->rules[s->first]].depth;
         return s->next == LK_GRAMMAR_END ? inside : deeper(inside, g->states[s->next].depth);
@@ -147,7 +140,7 @@ static uint32_t compute_depth(const checker *c, uint32_t state) {
         return s->n == 0 ? g->states[s->next].depth
                          : deeper(g->states[s->first].depth, g->states[s->next].depth);
     }
-    return depth;
+    return LK_GRAMMAR_NEVER;
 }
 
 /* Depths in rising order: what is settled at depth d gives its users d or more, so that in the end
@@ -167,7 +160,7 @@ static void find_depths(checker *c) {
             for (uint32_t i = c->first_user[s + 1]; i < c->first_user[s + 2]; i++) {
                 const uint32_t user = c->users[i];
                 const uint32_t was = g->states[user].depth;
-                const uint32_t now = compute_depth(c, user);
+                const uint32_t now = compute_depth(c, user, s);
                 if (now >= was) {
                     continue;
                 }
