@@ -143,17 +143,18 @@ static uint32_t child_of(const lk_json *j, uint32_t value, const char *token, si
     return child;
 }
 
-/* The schema with this $anchor. */
-static uint32_t find_anchor(const lk_json *j, const char *name, size_t n) {
+/* The schema with this $anchor; false when there is none. */
+static bool find_anchor(const lk_json *j, const char *name, size_t n, uint32_t *schema) {
     for (uint32_t i = 0; i < j->n_values; i++) {
         const uint32_t anchor = lk_json_find(j, i, "$anchor");
         if (anchor != 0 && j->values[anchor].type == LK_JSON_STRING &&
             j->values[anchor].n_text == n &&
             memcmp(j->text + j->values[anchor].text, name, n) == 0) {
-            return i;
+            *schema = i;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 uint32_t lk_schema_resolve(lk_schema *s, uint32_t ref) {
@@ -175,8 +176,7 @@ uint32_t lk_schema_resolve(lk_schema *s, uint32_t ref) {
     pos += pos < n;
     uint32_t target = 0;
     if (ok && pos < n && text[pos] != '/') {
-        target = find_anchor(j, text + pos, n - pos);
-        ok = target != 0;
+        ok = find_anchor(j, text + pos, n - pos, &target);
         pos = n;
     }
     while (ok && pos < n) {

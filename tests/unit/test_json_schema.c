@@ -330,6 +330,9 @@ static const row rows[] = {
      "$defs/t\"}],\"items\":false}",
      {"[null,null]"},
      {"[1]"}},
+    {"{\"$anchor\":\"top\",\"type\":\"array\",\"items\":{\"$ref\":\"#top\"},\"maxItems\":2}",
+     {"[]", "[[],[[]]]"},
+     {"[1]", "[[],[],[]]"}},
     {"{\"$defs\":{\"p\":{\"type\":\"integer\",\"minimum\":0}},\"$ref\":\"#/$defs/"
      "p\",\"maximum\":9}",
      {"0", "9"},
