@@ -1,7 +1,8 @@
 // validate.js - validates what schema_sampler wrote with ajv: node validate.js FILE.jsonl
 // Every finished text must be JSON that satisfies its schema; prints the counts.
 const fs = require("fs");
-const Ajv = require("ajv/dist/2020");
+const Ajv2020 = require("ajv/dist/2020");
+const Ajv7 = require("ajv");
 const formats = require("ajv-formats");
 const rows = fs.readFileSync(process.argv[2], "utf8").trim().split("\n").map((l) => JSON.parse(l));
 const files = {};
@@ -15,12 +16,14 @@ for (const row of rows) {
   if (!row.finished) { open++; continue; }
   finished++;
   files[row.file] ??= JSON.parse(fs.readFileSync(row.file, "utf8"));
+  const schema = files[row.file][row.index];
+  const Ajv = /draft-07/.test(schema.$schema ?? "") ? Ajv7 : Ajv2020;
   const ajv = new Ajv({ strict: false, allErrors: false });
   formats(ajv);
   ajv.addFormat("int32", { type: "number", validate: (x) => Number.isInteger(x) && Math.abs(x) < 2 ** 31 + 1 });
   let why = "";
   try {
-    const check = ajv.compile(files[row.file][row.index]);
+    const check = ajv.compile(schema);
     if (!check(JSON.parse(row.text))) why = ajv.errorsText(check.errors);
   } catch (e) { why = String(e); }
   if (why !== "") { bad++; console.log(`BAD: ${row.file} ${row.index}: ${row.text}: ${why}`); }
