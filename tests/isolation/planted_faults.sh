@@ -10,9 +10,14 @@ schedules=${1:-200}
 work=build/planted-faults
 n_passed=0 n_failed=0
 
-# plant NAME FILE SED_EXPRESSION
+# plant NAME FILE SED_EXPRESSION [PROGRAM]      a PROGRAM other than test_isolation takes no options
 plant() {
-    local name=$1 file=$2 expression=$3
+    local name=$1 file=$2 expression=$3 program=${4:-test_isolation}
+    local options=(--model tiny --schedules "$schedules") shown=replay:
+    if [ "$program" != test_isolation ]; then
+        options=()
+        shown='differs from'
+    fi
     local tree=$work/$name
     rm -rf "$tree"
     mkdir -p "$tree"
@@ -25,11 +30,10 @@ plant() {
     fi
     cmake -S "$tree" -B "$tree/build" -G Ninja -DLK_BUILD_APPS=OFF -DCMAKE_BUILD_TYPE=Release \
         >"$tree/log" 2>&1
-    cmake --build "$tree/build" --target test_isolation >>"$tree/log" 2>&1
+    cmake --build "$tree/build" --target "$program" >>"$tree/log" 2>&1
     local status=0
-    "$tree/build/tests/test_isolation" --model tiny --schedules "$schedules" \
-        >>"$tree/log" 2>&1 || status=$?
-    if [ $status -eq 1 ] && grep -q 'replay:' "$tree/log"; then
+    "$tree/build/tests/$program" "${options[@]}" >>"$tree/log" 2>&1 || status=$?
+    if [ $status -eq 1 ] && grep -q "$shown" "$tree/log"; then
         echo "$name: caught: $(sed -n 's/^ *shortest: //p' "$tree/log" | cut -c 1-160)"
         sed -n 's/^ *replay: *[^ ]*/    replay with/p' "$tree/log" | cut -c 1-240
         n_passed=$((n_passed + 1))
@@ -53,6 +57,10 @@ plant page-not-copied src/engine/kv_pages.c \
 plant masked-times-zero src/backend/cpu/kern/attention.h \
     's|for (size_t j = begin; j < end; j++) {|'\
 'for (size_t j = begin; j < (end + 15) / 16 * 16; j++) {|'
+# A mask that another sequence's last mask has a part in.
+plant mask-of-another src/grammar/mask.c \
+    's|\*words = m->mask;|static uint32_t last = UINT32_MAX; const uint32_t own = m->mask[8]; '\
+'m->mask[8] \&= last; last = own; *words = m->mask;|' test_grammar_isolation
 
 echo "$n_passed passed, $n_failed failed"
 [ $n_failed -eq 0 ]
