@@ -73,7 +73,7 @@ static void check_mask(lk_matcher *m) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         const uint32_t id = 2 + byte;
         uint32_t next = 0;
-        if (lk_matcher_step(m, m->at, m->grammar->class_of[byte], &next, &err) != LK_OK) {
+        if (lk_matcher_step(m, m->at, m->grammar->class_of[byte], NULL, &next, &err) != LK_OK) {
             return;
         }
         const uint32_t bit = words[id / 32] >> (id % 32) & 1u;

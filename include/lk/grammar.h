@@ -33,9 +33,13 @@ extern "C" {
 #define LK_GRAMMAR_MAX_DEPTH 256        /* rules that are open at once while a text is read */
 #define LK_GRAMMAR_MAX_REPEAT (1 << 20) /* of counted repetitions and lengths */
 #define LK_GRAMMAR_MAX_WAYS 4096        /* ways to read a text so far that are followed at once */
-#define LK_GRAMMAR_MAX_MASK_WORK                                                                   \
-    (1 << 21) /* steps for one mask: ways that are followed, summed                                \
-               */
+/* Work on a text that can be read in many ways, in units of about eight ways that are followed: for
+ * one byte more, for a token that is accepted, and for a mask (the few very long tokens of a
+ * vocabulary take another token's work). It depends on the grammar, the text and the vocabulary
+ * alone; a unit takes some tenths of a microsecond. */
+#define LK_GRAMMAR_MAX_STEP_WORK (1 << 13)
+#define LK_GRAMMAR_MAX_TOKEN_WORK (1 << 15)
+#define LK_GRAMMAR_MAX_MASK_WORK (3 << 14)
 
 typedef struct lk_grammar lk_grammar;
 
@@ -88,7 +92,7 @@ LK_API lk_grammar_progress lk_sampler_grammar_progress(const lk_sampler *sampler
 
 /* The mask of the next token: bit i % 32 of words[i / 32] is set when token i is allowed. n_words
  * must be (n_vocab + 31) / 32 of the sampler, else LK_E_ARG; also without a grammar. LK_E_LIMIT:
- * LK_GRAMMAR_MAX_WAYS or LK_GRAMMAR_MAX_MASK_WORK. */
+ * LK_GRAMMAR_MAX_WAYS, or one of the limits of work. */
 LK_API lk_status lk_sampler_grammar_mask(lk_sampler *sampler, uint32_t *words, size_t n_words,
                                          lk_error *err);
 

@@ -56,7 +56,7 @@ lk_status lk_grammar_accepts(const lk_grammar *grammar, const char *text, size_t
         return status;
     }
     bool goes_on = true;
-    enum { PIECE = 4096 }; /* so that what is kept can be trimmed on the way */
+    enum { PIECE = 64 }; /* so that what is kept can be trimmed on the way */
     for (size_t i = 0; i < n_bytes && goes_on && status == LK_OK; i += PIECE) {
         lk_error inner;
         const size_t n = n_bytes - i < PIECE ? n_bytes - i : PIECE;

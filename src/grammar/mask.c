@@ -12,7 +12,7 @@ typedef struct walk {
     uint32_t *words;
     uint32_t start;
     lk_byte_set loops; /* bytes that lead from `start` to itself */
-    size_t work;
+    lk_tour tour;
     lk_error *err;
 } walk;
 
@@ -22,7 +22,7 @@ static lk_status find_loops(walk *w) {
     uint32_t next = 0;
     for (uint32_t byte = 0; byte < 256 && status == LK_OK; byte++) {
         if (byte == 0 || g->class_of[byte] != g->class_of[byte - 1]) {
-            status = lk_matcher_step(w->m, w->start, g->class_of[byte], &next, w->err);
+            status = lk_matcher_step(w->m, w->start, g->class_of[byte], &w->tour, &next, w->err);
         }
         if (next == w->start) {
             w->loops.words[byte / 64] |= (uint64_t)1 << (byte % 64);
@@ -46,20 +46,6 @@ static void allow(walk *w, uint32_t first, uint32_t end) {
     }
 }
 
-/* Counts the ways of each place that the walk meets, whether it was known before or not. */
-static lk_status count_place(walk *w, uint32_t place) {
-    lk_place *p = &w->m->places[place];
-    if (p->mark != w->m->n_marks) {
-        p->mark = w->m->n_marks;
-        w->work += p->n_ways + w->m->grammar->n_classes;
-    }
-    if (w->work > LK_GRAMMAR_MAX_MASK_WORK) {
-        return lk_fail(w->err, LK_E_LIMIT, LK_AT_SUBJECT("grammar"),
-                       "grammar: a mask takes more than %d steps", LK_GRAMMAR_MAX_MASK_WORK);
-    }
-    return LK_OK;
-}
-
 static lk_status walk_tree(walk *w) {
     lk_matcher *m = w->m;
     const lk_token_trie *trie = m->trie;
@@ -72,9 +58,10 @@ static lk_status walk_tree(walk *w) {
         const lk_trie_node *node = &nodes[i];
         const uint32_t from = at[node->depth - 1];
         const uint32_t class = m->grammar->class_of[node->byte];
-        uint32_t to = m->next[from * (size_t)n_classes + class];
-        if (to == LK_NO_PLACE) {
-            const lk_status status = lk_matcher_step(m, from, class, &to, w->err);
+        const lk_move *move = &m->moves[from * (size_t)n_classes + class];
+        uint32_t to = move->to;
+        if (to == LK_NO_PLACE || move->mark != m->n_tours) {
+            const lk_status status = lk_matcher_step(m, from, class, &w->tour, &to, w->err);
             if (status != LK_OK) {
                 return status;
             }
@@ -82,12 +69,6 @@ static lk_status walk_tree(walk *w) {
         if (to == LK_DEAD_PLACE) {
             i = node->skip;
             continue;
-        }
-        if (m->places[to].mark != m->n_marks) {
-            const lk_status status = count_place(w, to);
-            if (status != LK_OK) {
-                return status;
-            }
         }
         if (node->depth > trie->usual) {
             i = node->skip; /* long tokens only */
@@ -116,6 +97,7 @@ static lk_status add_long(lk_matcher *m, lk_error *err) {
     size_t n_before = 0;
     size_t n_read = 0; /* bytes of `before` that have been followed */
     at[0] = m->at;
+    lk_tour tour = lk_matcher_begin_tour(m, LK_GRAMMAR_MAX_TOKEN_WORK);
     for (uint32_t i = 0; i < trie->n_long; i++) {
         const uint32_t id = trie->long_ids[i];
         size_t n = 0;
@@ -124,7 +106,7 @@ static lk_status add_long(lk_matcher *m, lk_error *err) {
         n_read = n_read < n_common ? n_read : n_common;
         while (n_read < n && at[n_read] != LK_DEAD_PLACE) {
             const lk_status status = lk_matcher_step(
-                m, at[n_read], m->grammar->class_of[bytes[n_read]], &at[n_read + 1], err);
+                m, at[n_read], m->grammar->class_of[bytes[n_read]], &tour, &at[n_read + 1], err);
             if (status != LK_OK) {
                 return status;
             }
@@ -161,12 +143,7 @@ static lk_status compute(lk_matcher *m, uint32_t place, uint32_t *mask, lk_error
         return lk_fail_nomem(err, "a mask of the vocabulary", m->n_words * sizeof m->masks[0]);
     }
     walk w = {.m = m, .words = m->masks + *mask * m->n_words, .start = place, .err = err};
-    if (++m->n_marks == 0) {
-        m->n_marks = 1;
-        for (size_t i = 0; i < m->n_places; i++) {
-            m->places[i].mark = 0;
-        }
-    }
+    w.tour = lk_matcher_begin_tour(m, LK_GRAMMAR_MAX_MASK_WORK);
     lk_status status = find_loops(&w);
     if (status == LK_OK) {
         status = walk_tree(&w);

@@ -9,6 +9,9 @@ static lk_status no_memory(lk_error *err) {
     return lk_fail_nomem(err, "the state of a grammar", LK_MATCHER_CACHE_BYTES);
 }
 
+/* Effort is counted finely, then in units of LK_GRAMMAR_MAX_STEP_WORK. */
+enum { EFFORT_EDGE = 1, EFFORT_CLASS = 1, EFFORT_ITEM = 8, EFFORT_UNIT = 64 };
+
 /* ---- tables ---- */
 
 static uint32_t mix(uint32_t hash, uint32_t x) {
@@ -55,7 +58,7 @@ static uint32_t hash_frame(const lk_frame *f) {
 
 static lk_status get_frame(lk_matcher *m, uint32_t state, uint32_t count, uint32_t below,
                            uint32_t *frame, lk_error *err) {
-    const lk_frame wanted = {state, count, below, m->frames[below].depth + 1};
+    const lk_frame wanted = {state, count, below, m->frames[below].depth + 1, 0};
     bool was_grown = false;
     if (!grow_slots(&m->frame_slots, m->n_frames, m->allocator, &was_grown)) {
         return no_memory(err);
@@ -88,6 +91,7 @@ static lk_status get_frame(lk_matcher *m, uint32_t state, uint32_t count, uint32
 
 static void begin_items(lk_matcher *m) {
     m->n_items = 0;
+    m->effort = 0;
     clear_slots(&m->item_slots);
 }
 
@@ -101,13 +105,24 @@ static bool is_open(const lk_matcher *m, uint32_t state, uint32_t stack) {
     return depth <= LK_GRAMMAR_MAX_DEPTH && m->frames[stack].depth + depth <= LK_GRAMMAR_MAX_DEPTH;
 }
 
+static lk_status spend(lk_matcher *m, size_t effort, lk_error *err) {
+    m->effort += effort;
+    if (m->effort >= (size_t)LK_GRAMMAR_MAX_STEP_WORK * EFFORT_UNIT) {
+        return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("grammar"),
+                       "grammar: the ways to read one more byte take more than %d units of work",
+                       LK_GRAMMAR_MAX_STEP_WORK);
+    }
+    return LK_OK;
+}
+
 /* Adds what is not there yet and leads to an end. */
 static lk_status add_item(lk_matcher *m, uint32_t state, uint32_t count, uint32_t stack,
                           lk_error *err) {
     const lk_item item = {state, count, stack};
     bool was_grown = false;
-    if (!is_open(m, state, stack)) {
-        return LK_OK;
+    const lk_status status = spend(m, EFFORT_ITEM, err);
+    if (status != LK_OK || !is_open(m, state, stack)) {
+        return status;
     }
     if (!grow_slots(&m->item_slots, m->n_items, m->allocator, &was_grown)) {
         return no_memory(err);
@@ -258,19 +273,21 @@ static void sort_ways(lk_way *ways, size_t n) {
 static bool add_place(lk_matcher *m, uint32_t hash, const lk_place *place) {
     const size_t n_classes = m->grammar->n_classes;
     void *places = m->places;
-    void *next = m->next;
+    void *moves = m->moves;
     const size_t used = m->n_places * n_classes;
     if (!lk_grow_array(m->allocator, &places, m->n_places, &m->places_capacity, m->n_places + 1,
                        sizeof m->places[0])) {
         return false;
     }
     m->places = places;
-    if (!lk_grow_array(m->allocator, &next, used, &m->next_capacity, used + n_classes,
-                       sizeof m->next[0])) {
+    if (!lk_grow_array(m->allocator, &moves, used, &m->moves_capacity, used + n_classes,
+                       sizeof m->moves[0])) {
         return false;
     }
-    m->next = next;
-    memset(m->next + used, 0xff, n_classes * sizeof m->next[0]); /* LK_NO_PLACE */
+    m->moves = moves;
+    for (size_t i = used; i < used + n_classes; i++) {
+        m->moves[i] = (lk_move){LK_NO_PLACE, 0, 0};
+    }
     m->places[m->n_places] = *place;
     put_slot(&m->place_slots, hash, (uint32_t)m->n_places++);
     return true;
@@ -303,7 +320,7 @@ static lk_status find_place(lk_matcher *m, size_t first, bool is_end, uint32_t *
             return LK_OK;
         }
     }
-    const lk_place fresh = {(uint32_t)first, (uint32_t)n, LK_NO_MASK, 0, LK_NO_PLACE, is_end};
+    const lk_place fresh = {(uint32_t)first, (uint32_t)n, LK_NO_MASK, LK_NO_PLACE, is_end};
     if (!add_place(m, hash, &fresh)) {
         m->n_ways = first;
         return no_memory(err);
@@ -347,20 +364,40 @@ static lk_status place_of_items(lk_matcher *m, uint32_t *place, lk_error *err) {
     return find_place(m, first, is_end, place, err);
 }
 
-lk_status lk_matcher_step(lk_matcher *m, uint32_t place, uint32_t class, uint32_t *next,
-                          lk_error *err) {
-    const lk_grammar *g = m->grammar;
-    const size_t entry = place * (size_t)g->n_classes + class;
-    if (m->next[entry] != LK_NO_PLACE) {
-        *next = m->next[entry];
+/* ---- steps ---- */
+
+lk_tour lk_matcher_begin_tour(lk_matcher *m, uint32_t limit) {
+    if (++m->n_tours == 0) {
+        m->n_tours = 1;
+        for (size_t i = 0; i < m->n_places * m->grammar->n_classes; i++) {
+            m->moves[i].mark = 0;
+        }
+    }
+    return (lk_tour){0, limit};
+}
+
+lk_status lk_matcher_count(lk_matcher *m, lk_tour *tour, lk_move *move, lk_error *err) {
+    if (move->mark == m->n_tours) {
         return LK_OK;
     }
+    move->mark = m->n_tours;
+    tour->work += move->cost;
+    if (tour->work > tour->limit) {
+        return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("grammar"),
+                       "grammar: the next token takes more than %u units of work", tour->limit);
+    }
+    return LK_OK;
+}
+
+/* All states behind the edges of a place that have a class. */
+static lk_status follow_edges(lk_matcher *m, uint32_t place, uint32_t class, lk_error *err) {
+    const lk_grammar *g = m->grammar;
     const lk_place from = m->places[place];
     lk_status status = LK_OK;
-    begin_items(m);
     for (uint32_t i = 0; i < from.n_ways && status == LK_OK; i++) {
         const lk_way way = m->ways[from.first_way + i];
         const lk_grammar_state *s = &g->states[way.state];
+        status = spend(m, s->n * (size_t)EFFORT_EDGE, err);
         for (uint32_t k = 0; k < s->n && status == LK_OK; k++) {
             const lk_grammar_edge *edge = &g->edges[s->first + k];
             if (g->class_of[edge->low] <= class && class <= g->class_of[edge->high]) {
@@ -368,13 +405,29 @@ lk_status lk_matcher_step(lk_matcher *m, uint32_t place, uint32_t class, uint32_
             }
         }
     }
-    if (status == LK_OK) {
-        status = place_of_items(m, next, err);
-    }
-    if (status == LK_OK) {
-        m->next[entry] = *next;
-    }
     return status;
+}
+
+lk_status lk_matcher_step(lk_matcher *m, uint32_t place, uint32_t class, lk_tour *tour,
+                          uint32_t *next, lk_error *err) {
+    const size_t i = place * (size_t)m->grammar->n_classes + class;
+    if (m->moves[i].to == LK_NO_PLACE) {
+        uint32_t to = LK_DEAD_PLACE;
+        begin_items(m);
+        lk_status status = follow_edges(m, place, class, err);
+        if (status == LK_OK && m->n_items != 0) {
+            status = spend(m, m->grammar->n_classes * (size_t)EFFORT_CLASS, err);
+        }
+        if (status == LK_OK) {
+            status = place_of_items(m, &to, err);
+        }
+        if (status != LK_OK) {
+            return status;
+        }
+        m->moves[i] = (lk_move){to, (uint16_t)(m->effort / EFFORT_UNIT + 1), 0};
+    }
+    *next = m->moves[i].to;
+    return tour != NULL ? lk_matcher_count(m, tour, &m->moves[i], err) : LK_OK;
 }
 
 /* ---- plain places ---- */
@@ -395,14 +448,16 @@ static uint32_t plain_count(const lk_matcher *m, const lk_frame *f) {
 static lk_status plain_stack(lk_matcher *m, uint32_t stack, uint32_t *plain, lk_error *err) {
     uint32_t path[LK_GRAMMAR_MAX_DEPTH + 1];
     uint32_t n = 0;
-    for (uint32_t f = stack; f != 0; f = m->frames[f].below) {
+    uint32_t f = stack;
+    for (; f != 0 && m->frames[f].plain == 0; f = m->frames[f].below) {
         path[n++] = f;
     }
-    uint32_t top = 0;
+    uint32_t top = m->frames[f].plain; /* 0 of the empty stack */
     lk_status status = LK_OK;
     while (n > 0 && status == LK_OK) {
-        const lk_frame f = m->frames[path[--n]];
-        status = get_frame(m, f.state, plain_count(m, &f), top, &top, err);
+        const lk_frame frame = m->frames[path[--n]];
+        status = get_frame(m, frame.state, plain_count(m, &frame), top, &top, err);
+        m->frames[path[n]].plain = status == LK_OK ? top : 0;
     }
     *plain = top;
     return status;
@@ -460,7 +515,7 @@ static lk_status forget(lk_matcher *m, lk_error *err) {
         return no_memory(err);
     }
     m->frames = frames;
-    m->frames[m->n_frames++] = (lk_frame){LK_GRAMMAR_END, 0, 0, 0};
+    m->frames[m->n_frames++] = (lk_frame){LK_GRAMMAR_END, 0, 0, 0, 0};
     uint32_t dead = 0;
     begin_items(m);
     return place_of_items(m, &dead, err);
@@ -509,7 +564,7 @@ void lk_matcher_deinit(lk_matcher *m) {
     lk_free_array(a, m->places, m->places_capacity, sizeof m->places[0]);
     lk_free_array(a, m->place_slots.slots, m->place_slots.n_slots, sizeof(lk_slot));
     lk_free_array(a, m->ways, m->ways_capacity, sizeof m->ways[0]);
-    lk_free_array(a, m->next, m->next_capacity, sizeof m->next[0]);
+    lk_free_array(a, m->moves, m->moves_capacity, sizeof m->moves[0]);
     lk_free_array(a, m->items, m->items_capacity, sizeof m->items[0]);
     lk_free_array(a, m->item_slots.slots, m->item_slots.n_slots, sizeof(lk_slot));
     lk_free_array(a, m->masks, m->masks_capacity, sizeof m->masks[0]);
@@ -519,8 +574,34 @@ void lk_matcher_deinit(lk_matcher *m) {
 
 static size_t bytes_kept(const lk_matcher *m) {
     return m->n_frames * sizeof m->frames[0] + m->n_ways * sizeof m->ways[0] +
-           m->n_places * (sizeof m->places[0] + m->grammar->n_classes * sizeof m->next[0]) +
+           m->n_places * (sizeof m->places[0] + m->grammar->n_classes * sizeof m->moves[0]) +
            m->n_masks * m->n_words * sizeof m->masks[0];
+}
+
+/* A stack of `from` in `to`. What has been copied is noted where plain stacks were. */
+static lk_status copy_stack(lk_matcher *from, lk_matcher *to, uint32_t stack, uint32_t *copy,
+                            lk_error *err) {
+    uint32_t path[LK_GRAMMAR_MAX_DEPTH + 1];
+    uint32_t n = 0;
+    uint32_t f = stack;
+    for (; f != 0 && from->frames[f].plain == 0; f = from->frames[f].below) {
+        path[n++] = f;
+    }
+    uint32_t top = from->frames[f].plain;
+    lk_status status = LK_OK;
+    while (n > 0 && status == LK_OK) {
+        lk_frame *frame = &from->frames[path[--n]];
+        status = get_frame(to, frame->state, frame->count, top, &top, err);
+        frame->plain = status == LK_OK ? top : 0;
+    }
+    *copy = top;
+    return status;
+}
+
+static void forget_plain(lk_matcher *m) {
+    for (size_t i = 0; i < m->n_frames; i++) {
+        m->frames[i].plain = 0;
+    }
 }
 
 /* Throws away everything but the place of the text, when there is too much of it. */
@@ -536,18 +617,11 @@ static lk_status trim(lk_matcher *m, lk_error *err) {
     const lk_place at = m->places[m->at];
     lk_status status = begin(&fresh, err);
     const size_t first = fresh.n_ways;
+    forget_plain(m);
     for (uint32_t i = 0; i < at.n_ways && status == LK_OK; i++) {
         const lk_way way = m->ways[at.first_way + i];
-        uint32_t path[LK_GRAMMAR_MAX_DEPTH + 1];
-        uint32_t n = 0;
-        for (uint32_t f = way.stack; f != 0; f = m->frames[f].below) {
-            path[n++] = f;
-        }
         uint32_t top = 0;
-        while (n > 0 && status == LK_OK) {
-            const lk_frame f = m->frames[path[--n]];
-            status = get_frame(&fresh, f.state, f.count, top, &top, err);
-        }
+        status = copy_stack(m, &fresh, way.stack, &top, err);
         if (status == LK_OK) {
             status = add_way(&fresh, way.state, top, err);
         }
@@ -556,6 +630,7 @@ static lk_status trim(lk_matcher *m, lk_error *err) {
         status = find_place(&fresh, first, at.is_end, &fresh.at, err);
     }
     if (status != LK_OK) {
+        forget_plain(m);
         lk_matcher_deinit(&fresh);
         return status;
     }
@@ -566,11 +641,12 @@ static lk_status trim(lk_matcher *m, lk_error *err) {
     return LK_OK;
 }
 
-lk_status lk_matcher_bytes(lk_matcher *m, const uint8_t *bytes, size_t n, lk_error *err) {
-    lk_status status = trim(m, err);
+static lk_status read_bytes(lk_matcher *m, const uint8_t *bytes, size_t n, lk_tour *tour,
+                            lk_error *err) {
+    lk_status status = LK_OK;
     uint32_t at = m->at;
     for (size_t i = 0; i < n && status == LK_OK; i++) {
-        status = lk_matcher_step(m, at, m->grammar->class_of[bytes[i]], &at, err);
+        status = lk_matcher_step(m, at, m->grammar->class_of[bytes[i]], tour, &at, err);
         if (status == LK_OK && at == LK_DEAD_PLACE) {
             return lk_fail(err, LK_E_ARG, LK_AT_OFFSET(i, "grammar"),
                            "the grammar does not allow the byte 0x%02x at %zu", bytes[i], i);
@@ -580,6 +656,21 @@ lk_status lk_matcher_bytes(lk_matcher *m, const uint8_t *bytes, size_t n, lk_err
         m->at = at;
     }
     return status;
+}
+
+lk_status lk_matcher_bytes(lk_matcher *m, const uint8_t *bytes, size_t n, lk_error *err) {
+    const lk_status status = trim(m, err);
+    return status == LK_OK ? read_bytes(m, bytes, n, NULL, err) : status;
+}
+
+/* The bytes of a token, whose work is limited. */
+static lk_status read_token(lk_matcher *m, const uint8_t *bytes, size_t n, lk_error *err) {
+    const lk_status status = trim(m, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    lk_tour tour = lk_matcher_begin_tour(m, LK_GRAMMAR_MAX_TOKEN_WORK);
+    return read_bytes(m, bytes, n, &tour, err);
 }
 
 lk_status lk_matcher_token(lk_matcher *m, uint32_t token, lk_error *err) {
@@ -594,7 +685,7 @@ lk_status lk_matcher_token(lk_matcher *m, uint32_t token, lk_error *err) {
             return LK_OK;
         }
         const uint8_t *bytes = lk_trie_token(m->trie, token, &n);
-        const lk_status status = n != 0 ? lk_matcher_bytes(m, bytes, n, err) : LK_OK;
+        const lk_status status = n != 0 ? read_token(m, bytes, n, err) : LK_OK;
         if (n != 0 && status != LK_E_ARG) {
             return status;
         }

@@ -20,6 +20,7 @@ typedef struct lk_frame {
     uint32_t count; /* of a REPEAT: rounds begun */
     uint32_t below;
     uint32_t depth; /* frames in the stack with this one on top */
+    uint32_t plain; /* the same stack with plain counts (lk_matcher_plain); 0: not looked for */
 } lk_frame;
 
 typedef struct lk_way {
@@ -31,13 +32,19 @@ typedef struct lk_place {
     uint32_t first_way;
     uint32_t n_ways;
     uint32_t mask;  /* index of the masks kept; LK_NO_MASK */
-    uint32_t mark;  /* the last mask for which it was counted */
     uint32_t plain; /* see lk_matcher_plain; LK_NO_PLACE: not looked for */
     bool is_end;    /* the text is a sentence */
 } lk_place;
 #define LK_NO_MASK UINT32_MAX
 #define LK_NO_PLACE UINT32_MAX
 #define LK_DEAD_PLACE 0u /* no way, no end */
+
+/* The step from a place by a class of bytes. Its cost is a matter of the place and the class. */
+typedef struct lk_move {
+    uint32_t to;   /* LK_NO_PLACE: not computed */
+    uint16_t cost; /* at least 1, at most LK_GRAMMAR_MAX_STEP_WORK */
+    uint16_t mark; /* the last tour that counted it */
+} lk_move;
 
 /* What is still to be looked at before the next byte. */
 typedef struct lk_item {
@@ -67,16 +74,17 @@ typedef struct lk_matcher {
     lk_slots place_slots;
     lk_way *ways;
     size_t n_ways, ways_capacity;
-    uint32_t *next; /* [n_places * n_classes] LK_NO_PLACE: not computed */
-    size_t next_capacity;
+    lk_move *moves; /* [n_places * n_classes] */
+    size_t moves_capacity;
     lk_item *items; /* of the place in work; all that have been met */
     size_t n_items, items_capacity;
     lk_slots item_slots;
+    size_t effort;   /* of the place in work, in EFFORTs */
     uint32_t *masks; /* [n_masks, n_words] */
     size_t n_masks, masks_capacity;
     uint32_t *mask; /* [n_words] the last one asked for */
     size_t n_words;
-    uint32_t n_marks;
+    uint16_t n_tours; /* the mark of the last one */
     uint32_t start;   /* the place of the empty text */
     uint32_t at;      /* the place of the text */
     bool is_finished; /* an end token has been accepted */
@@ -101,9 +109,17 @@ lk_status lk_matcher_mask(lk_matcher *matcher, const uint32_t **words, lk_error 
 
 /* For the parts of the matcher. */
 
-/* The place after a byte of this class. */
-lk_status lk_matcher_step(lk_matcher *matcher, uint32_t place, uint32_t class, uint32_t *next,
-                          lk_error *err);
+/* Moves of a mask or a token, counted together: each once, whether it was known before or not. */
+typedef struct lk_tour {
+    uint32_t work;
+    uint32_t limit; /* of the work */
+} lk_tour;
+lk_tour lk_matcher_begin_tour(lk_matcher *matcher, uint32_t limit);
+lk_status lk_matcher_count(lk_matcher *matcher, lk_tour *tour, lk_move *move, lk_error *err);
+
+/* The place after a byte of this class; counted when `tour` is not NULL. */
+lk_status lk_matcher_step(lk_matcher *matcher, uint32_t place, uint32_t class, lk_tour *tour,
+                          uint32_t *next, lk_error *err);
 /* A place from which the same tokens of usual length lead on, in which counts that none of them can
  * bring to an end are all alike. */
 lk_status lk_matcher_plain(lk_matcher *matcher, uint32_t place, uint32_t *plain, lk_error *err);

@@ -91,7 +91,7 @@ static uint32_t compare(lk_matcher *m, lk_matcher *probe, const lk_tokenizer *t,
             wanted = 1;
             for (size_t i = 0; i < n && wanted; i++) {
                 REQUIRE_OK(lk_matcher_step(probe, next, probe->grammar->class_of[(uint8_t)bytes[i]],
-                                           &next, &inner),
+                                           NULL, &next, &inner),
                            inner);
                 wanted = next != LK_DEAD_PLACE;
             }
@@ -425,7 +425,7 @@ LK_TEST(trimming_changes_nothing) {
 LK_TEST(a_mask_has_a_limit) {
     bench b = make_bench(1);
     lk_error err = {0};
-    lk_grammar *g = compile("root ::= (\"a\" | \"aa\" | \"aaa\"){1,4000}");
+    lk_grammar *g = compile("root ::= (\"a\"{1,9}){1,4000}");
     lk_matcher m;
     const uint32_t *words = NULL;
     lk_status status = LK_OK;
@@ -441,6 +441,50 @@ LK_TEST(a_mask_has_a_limit) {
     CHECK(status == LK_E_LIMIT && n > 10);
     /* The text is where it was. */
     CHECK(lk_matcher_progress(&m) == LK_GRAMMAR_MAY_END);
+    lk_matcher_deinit(&m);
+    lk_grammar_destroy(g);
+    free_bench(&b);
+}
+
+/* Work is limited by what the grammar and the text ask for, whether or not it was done before. */
+LK_TEST(work_has_a_limit) {
+    bench b = make_bench(1);
+    lk_error err = {0};
+    lk_matcher m;
+    const uint32_t *words = NULL;
+    enum { N_SAME = 100000, N_NESTS = 10 };
+    char *text = malloc(N_SAME * 3 + 64);
+    /* Nests whose depth is open: after n letters there are about n * N_NESTS ways. */
+    size_t n = (size_t)snprintf(text, 64, "root ::= s0");
+    for (int i = 1; i < N_NESTS; i++) {
+        n += (size_t)snprintf(text + n, 64, " | s%d", i);
+    }
+    for (int i = 0; i < N_NESTS; i++) {
+        n += (size_t)snprintf(text + n, 64, "\ns%d ::= (. | . .) s%d \"%d\" | \"-\"", i, i, i);
+    }
+    lk_grammar *g = compile(text);
+    REQUIRE_OK(lk_matcher_init(&m, g, b.trie, NULL, &err), err);
+    CHECK_STATUS(LK_OK, lk_matcher_mask(&m, &words, &err));
+    for (int i = 0; i < 100; i++) {
+        REQUIRE_OK(lk_matcher_bytes(&m, (const uint8_t *)"a", 1, &err), err);
+    }
+    for (int k = 0; k < 8; k++) { /* what the calls before have found does not matter */
+        const lk_status status = lk_matcher_mask(&m, &words, &err);
+        CHECK_MSG(status == LK_E_LIMIT && strstr(err.message, "next token takes more") != NULL,
+                  "call %d: %s: %s", k, lk_status_name(status), err.message);
+    }
+    lk_matcher_deinit(&m);
+    lk_grammar_destroy(g);
+    /* The same choice 100,000 times over. */
+    n = (size_t)snprintf(text, 64, "root ::= \"a\" x\nx ::= \"b\"");
+    for (int i = 0; i < N_SAME; i++, n += 3) {
+        memcpy(text + n, "|\"\"", 4);
+    }
+    g = compile(text);
+    free(text);
+    REQUIRE_OK(lk_matcher_init(&m, g, b.trie, NULL, &err), err);
+    CHECK_STATUS(LK_E_LIMIT, lk_matcher_bytes(&m, (const uint8_t *)"a", 1, &err));
+    CHECK(strstr(err.message, "one more byte") != NULL);
     lk_matcher_deinit(&m);
     lk_grammar_destroy(g);
     free_bench(&b);
@@ -486,5 +530,5 @@ LK_TEST(every_failing_allocation) {
 
 LK_TEST_MAIN(LK_RUN(masks_equal_brute_force), LK_RUN(masks_of_a_large_vocabulary),
              LK_RUN(a_sampler_keeps_to_its_grammar), LK_RUN(refusals), LK_RUN(no_token_is_an_error),
-             LK_RUN(trimming_changes_nothing), LK_RUN(a_mask_has_a_limit),
+             LK_RUN(trimming_changes_nothing), LK_RUN(a_mask_has_a_limit), LK_RUN(work_has_a_limit),
              LK_RUN(every_failing_allocation))
