@@ -86,6 +86,19 @@ LK_API lk_status lk_chat_parser_finish(lk_chat_parser *parser, lk_error *err);
  * NULL after the last. */
 LK_API const char *lk_chat_parser_syntax(const lk_chat_parser *parser);
 LK_API const char *lk_chat_syntax_name(size_t i);
+/* The marks around reasoning; NULL for both: reasoning is text. Static strings. */
+LK_API void lk_chat_parser_reasoning(const lk_chat_parser *parser, const char **open,
+                                     const char **close);
+/* Where the answer stands. A new parser: where it begins. */
+typedef enum lk_chat_place {
+    LK_CHAT_IN_TEXT = 0,
+    LK_CHAT_IN_REASONING = 1,
+    LK_CHAT_IN_CALLS = 2 /* behind an opening mark */
+} lk_chat_place;
+LK_API lk_chat_place lk_chat_parser_place(const lk_chat_parser *parser);
+/* Whether the text of a control token is a mark, or part of one, of a syntax ("" or NULL: none) or
+ * of reasoning. Such tokens must be in what a parser is given; others say nothing to it. */
+LK_API int lk_chat_syntax_has_mark(const char *syntax, const char *text, size_t n_bytes);
 
 #ifdef __cplusplus
 }

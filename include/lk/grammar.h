@@ -19,6 +19,7 @@
 #define LK_GRAMMAR_H
 
 #include "lk/base.h"
+#include "lk/chat_parser.h"
 #include "lk/sampler.h"
 #include "lk/tokenizer.h"
 
@@ -28,6 +29,7 @@ extern "C" {
 
 /* Limits; what is beyond them is LK_E_LIMIT. */
 #define LK_GRAMMAR_MAX_BYTES (1 << 20) /* of a grammar or schema as text */
+#define LK_GRAMMAR_MAX_TOOLS 512
 #define LK_GRAMMAR_MAX_STATES (1 << 20)
 #define LK_GRAMMAR_MAX_EDGES (1 << 22)
 #define LK_GRAMMAR_MAX_DEPTH 256        /* rules that are open at once while a text is read */
@@ -58,6 +60,27 @@ LK_API lk_status lk_grammar_create_json_schema(const char *text, size_t n_bytes,
 /* Any JSON object. */
 LK_API lk_status lk_grammar_create_json_object(const lk_allocator *allocator, lk_grammar **out,
                                                lk_error *err);
+/* Answers with calls of tools, in the syntax of a chat template (lk/chat_parser.h). The text is a
+ * JSON object:
+ *
+ *     tools                the array of tools as in OpenAI's API; a tool without parameters takes
+ * {} tool_choice          "auto" (or absent): any text, in which what the syntax's mark begins is
+ *                          a call. "required": nothing but calls. {"type": "function", "function":
+ *                          {"name": ...}}: nothing but one call of that tool
+ *     content              with "auto": a JSON schema, to which an answer without calls must keep
+ *     parallel_tool_calls  false: not more than one call
+ *     syntax               lk_chat_parser_syntax
+ *     reasoning            [open, close] of lk_chat_parser_reasoning, or null: none. It may come
+ *                          before the calls
+ *     begins               "text", "reasoning" or "calls": lk_chat_parser_place of a new parser
+ *
+ * Each call has the name of a tool and arguments of its schema. With "auto" the schema of a tool
+ * that is not `strict` and cannot be enforced is left aside; its arguments are a JSON object. The
+ * masks need the tree of lk_token_trie_create_chat. Errors as of lk_grammar_create_json_schema;
+ * the subject is the member. */
+LK_API lk_status lk_grammar_create_tool_calls(const char *text, size_t n_bytes,
+                                              const lk_allocator *allocator, lk_grammar **out,
+                                              lk_error *err);
 /* Accepts NULL. No sampler may have it any more. */
 LK_API void lk_grammar_destroy(lk_grammar *grammar);
 
@@ -70,6 +93,11 @@ LK_API lk_status lk_grammar_accepts(const lk_grammar *grammar, const char *text,
 typedef struct lk_token_trie lk_token_trie;
 LK_API lk_status lk_token_trie_create(const lk_tokenizer *tokenizer, const lk_allocator *allocator,
                                       lk_token_trie **out, lk_error *err);
+/* The same with those control tokens whose text is of a mark of the call syntax (NULL: none) or of
+ * reasoning (lk_chat_syntax_has_mark). LK_E_NOT_FOUND: no syntax of that name. */
+LK_API lk_status lk_token_trie_create_chat(const lk_tokenizer *tokenizer, const char *syntax,
+                                           const lk_allocator *allocator, lk_token_trie **out,
+                                           lk_error *err);
 LK_API void lk_token_trie_destroy(lk_token_trie *trie); /* accepts NULL; no sampler has it */
 
 /* Puts a sampler under a grammar, at its beginning; NULL for both takes it off. From now on

@@ -2,6 +2,7 @@
  * src/engine. */
 #include "base/error.h"
 #include "engine/sampler.h"
+#include "grammar/call_grammar.h"
 #include "grammar/gbnf.h"
 #include "grammar/grammar_builder.h"
 #include "grammar/matcher.h"
@@ -35,6 +36,13 @@ lk_status lk_grammar_create_json_object(const lk_allocator *allocator, lk_gramma
                                         lk_error *err) {
     static const char schema[] = "{\"type\":\"object\"}";
     return lk_grammar_create_json_schema(schema, sizeof schema - 1, allocator, out, err);
+}
+
+lk_status lk_grammar_create_tool_calls(const char *text, size_t n_bytes,
+                                       const lk_allocator *allocator, lk_grammar **out,
+                                       lk_error *err) {
+    const lk_status status = check_text("lk_grammar_create_tool_calls", text, n_bytes, out, err);
+    return status == LK_OK ? lk_call_grammar_compile(text, n_bytes, allocator, out, err) : status;
 }
 
 void lk_grammar_destroy(lk_grammar *grammar) {
@@ -71,16 +79,37 @@ lk_status lk_grammar_accepts(const lk_grammar *grammar, const char *text, size_t
     return goes_on ? status : LK_OK;
 }
 
-lk_status lk_token_trie_create(const lk_tokenizer *tokenizer, const lk_allocator *allocator,
-                               lk_token_trie **out, lk_error *err) {
+static lk_status create_trie(const char *what, const lk_tokenizer *tokenizer,
+                             const lk_trie_marks *marks, const lk_allocator *allocator,
+                             lk_token_trie **out, lk_error *err) {
     if (out != NULL) {
         *out = NULL;
     }
     if (tokenizer == NULL || out == NULL) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("lk_token_trie_create"),
-                       "lk_token_trie_create: tokenizer or out is NULL");
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(what), "%s: tokenizer or out is NULL", what);
     }
-    return lk_token_trie_build(tokenizer, allocator, out, err);
+    return lk_token_trie_build(tokenizer, marks, allocator, out, err);
+}
+
+lk_status lk_token_trie_create(const lk_tokenizer *tokenizer, const lk_allocator *allocator,
+                               lk_token_trie **out, lk_error *err) {
+    return create_trie("lk_token_trie_create", tokenizer, NULL, allocator, out, err);
+}
+
+lk_status lk_token_trie_create_chat(const lk_tokenizer *tokenizer, const char *syntax,
+                                    const lk_allocator *allocator, lk_token_trie **out,
+                                    lk_error *err) {
+    lk_trie_marks marks = {NULL};
+    if (syntax != NULL && syntax[0] != '\0') {
+        const lk_status status = lk_call_syntax_find(syntax, &marks.syntax, err);
+        if (status != LK_OK) {
+            if (out != NULL) {
+                *out = NULL;
+            }
+            return status;
+        }
+    }
+    return create_trie("lk_token_trie_create_chat", tokenizer, &marks, allocator, out, err);
 }
 
 void lk_token_trie_destroy(lk_token_trie *trie) {

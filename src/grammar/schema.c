@@ -436,23 +436,33 @@ static uint32_t compile(lk_schema *s) {
     return root;
 }
 
-lk_status lk_schema_compile(const char *text, size_t n_bytes, const lk_allocator *allocator,
-                            lk_grammar **out, lk_error *err) {
-    lk_schema s = {.a = lk_allocator_or_default(allocator)};
+uint32_t lk_schema_compile_rule(lk_grammar_builder *b, const char *text, size_t n_bytes) {
+    lk_schema s = {.b = *b, .a = b->grammar->allocator};
     const lk_json_limits limits = {LK_GRAMMAR_MAX_BYTES, LK_SCHEMA_MAX_DEPTH};
-    uint32_t root = 0;
-    *out = NULL;
-    lk_status status = lk_json_parse(text, n_bytes, limits, s.a, &s.json, err);
-    if (status != LK_OK) {
-        return status;
+    uint32_t rule = 0;
+    if (b->status != LK_OK) {
+        return 0;
     }
-    if (lk_grammar_begin(&s.b, s.a, err) == LK_OK) {
-        root = compile(&s);
+    b->status = lk_json_parse(text, n_bytes, limits, s.a, &s.json, b->err);
+    if (b->status != LK_OK) {
+        return 0;
     }
-    status = lk_grammar_finish(&s.b, root, name_of, NULL, out);
+    rule = compile(&s);
     for (size_t i = 0; i < sizeof s.patterns / sizeof s.patterns[0]; i++) {
         lk_language_free(&s.patterns[i], s.a);
     }
     lk_json_deinit(&s.json);
-    return status;
+    *b = s.b;
+    return rule;
+}
+
+lk_status lk_schema_compile(const char *text, size_t n_bytes, const lk_allocator *allocator,
+                            lk_grammar **out, lk_error *err) {
+    lk_grammar_builder b;
+    uint32_t root = 0;
+    *out = NULL;
+    if (lk_grammar_begin(&b, allocator, err) == LK_OK) {
+        root = lk_schema_compile_rule(&b, text, n_bytes);
+    }
+    return lk_grammar_finish(&b, root, name_of, NULL, out);
 }

@@ -2,10 +2,12 @@
 #ifndef LK_GRAMMAR_SCHEMA_H
 #define LK_GRAMMAR_SCHEMA_H
 
-#include "lk/grammar.h"
+#include "grammar/grammar_builder.h"
 
 /* Body of lk_grammar_create_json_schema. */
 lk_status lk_schema_compile(const char *text, size_t n_bytes, const lk_allocator *allocator,
                             lk_grammar **out, lk_error *err);
+/* A rule of a grammar in the making, for a schema. A failure is kept by the builder. */
+uint32_t lk_schema_compile_rule(lk_grammar_builder *b, const char *text, size_t n_bytes);
 
 #endif

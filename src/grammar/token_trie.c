@@ -19,11 +19,14 @@ bool lk_trie_is_end(const lk_token_trie *trie, uint32_t id) {
 }
 
 /* The bytes that a token adds to a text; none for those that are never allowed. */
-static const uint8_t *usable_bytes(const lk_tokenizer *t, uint32_t id, size_t *n) {
+static const uint8_t *usable_bytes(const lk_tokenizer *t, uint32_t id, const lk_trie_marks *marks,
+                                   size_t *n) {
     const uint8_t *bytes = lk_strings_get(&t->vocab.pieces, id, n);
     const uint8_t type = t->vocab.types[id];
-    const bool is_text =
-        type == LK_TOKEN_NORMAL || type == LK_TOKEN_USER_DEFINED || type == LK_TOKEN_BYTE;
+    const bool is_mark = marks != NULL && type == LK_TOKEN_CONTROL &&
+                         lk_call_syntax_has_mark(marks->syntax, (const char *)bytes, *n);
+    const bool is_text = type == LK_TOKEN_NORMAL || type == LK_TOKEN_USER_DEFINED ||
+                         type == LK_TOKEN_BYTE || is_mark;
     if (!is_text || *n > LK_TRIE_MAX_DEPTH || lk_tokenizer_is_end(t, (int32_t)id)) {
         *n = 0;
     }
@@ -31,11 +34,11 @@ static const uint8_t *usable_bytes(const lk_tokenizer *t, uint32_t id, size_t *n
 }
 
 /* Copies the texts and lists the tokens that have one. */
-static bool take_tokens(lk_token_trie *trie, const lk_tokenizer *t) {
+static bool take_tokens(lk_token_trie *trie, const lk_tokenizer *t, const lk_trie_marks *marks) {
     const lk_allocator *a = trie->allocator;
     for (uint32_t id = 0; id < trie->n_vocab; id++) {
         size_t n = 0;
-        (void)usable_bytes(t, id, &n);
+        (void)usable_bytes(t, id, marks, &n);
         trie->n_bytes += n;
         trie->n_ids += n != 0;
         trie->n_ends += lk_tokenizer_is_end(t, (int32_t)id) != 0;
@@ -52,7 +55,7 @@ static bool take_tokens(lk_token_trie *trie, const lk_tokenizer *t) {
     uint32_t n_ends = 0;
     for (uint32_t id = 0; id < trie->n_vocab; id++) {
         size_t n = 0;
-        const uint8_t *bytes = usable_bytes(t, id, &n);
+        const uint8_t *bytes = usable_bytes(t, id, marks, &n);
         trie->offsets[id] = (uint32_t)at;
         if (n != 0) {
             memcpy(trie->bytes + at, bytes, n);
@@ -210,8 +213,8 @@ static bool list_long(lk_token_trie *trie) {
     return trie->long_ids != NULL;
 }
 
-static bool build(lk_token_trie *trie, const lk_tokenizer *tokenizer) {
-    if (!take_tokens(trie, tokenizer) || !sort_tokens(trie) || !list_long(trie)) {
+static bool build(lk_token_trie *trie, const lk_tokenizer *tokenizer, const lk_trie_marks *marks) {
+    if (!take_tokens(trie, tokenizer, marks) || !sort_tokens(trie) || !list_long(trie)) {
         return false;
     }
     trie->n_nodes = count_nodes(trie);
@@ -223,15 +226,15 @@ static bool build(lk_token_trie *trie, const lk_tokenizer *tokenizer) {
     return collect_sets(trie);
 }
 
-lk_status lk_token_trie_build(const lk_tokenizer *tokenizer, const lk_allocator *allocator,
-                              lk_token_trie **out, lk_error *err) {
+lk_status lk_token_trie_build(const lk_tokenizer *tokenizer, const lk_trie_marks *marks,
+                              const lk_allocator *allocator, lk_token_trie **out, lk_error *err) {
     const lk_allocator *a = lk_allocator_or_default(allocator);
     *out = NULL;
     lk_token_trie *trie = lk_alloc_zero(a, sizeof *trie);
     if (trie != NULL) {
         trie->allocator = a;
         trie->n_vocab = tokenizer->vocab.n_tokens;
-        if (!build(trie, tokenizer)) {
+        if (!build(trie, tokenizer, marks)) {
             lk_token_trie_free(trie);
             trie = NULL;
         }

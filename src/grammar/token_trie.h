@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "lk/grammar.h"
+#include "text/chat_parser.h"
 
 #define LK_TRIE_MAX_DEPTH 1024u /* bytes of a token; longer ones are never allowed */
 #define LK_TRIE_MAX_LONG 256u   /* tokens that are looked at one by one */
@@ -49,9 +50,13 @@ static inline const uint8_t *lk_trie_token(const lk_token_trie *trie, uint32_t i
 size_t lk_trie_common(const uint8_t *x, size_t n_x, const uint8_t *y, size_t n_y);
 bool lk_trie_is_end(const lk_token_trie *trie, uint32_t id);
 
+/* Which control tokens belong in: those of marks. NULL: none. */
+typedef struct lk_trie_marks {
+    const lk_call_syntax *syntax; /* NULL: marks of reasoning alone */
+} lk_trie_marks;
 /* Bodies of the public functions. */
-lk_status lk_token_trie_build(const lk_tokenizer *tokenizer, const lk_allocator *allocator,
-                              lk_token_trie **out, lk_error *err);
+lk_status lk_token_trie_build(const lk_tokenizer *tokenizer, const lk_trie_marks *marks,
+                              const lk_allocator *allocator, lk_token_trie **out, lk_error *err);
 void lk_token_trie_free(lk_token_trie *trie);
 
 #endif

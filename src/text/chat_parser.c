@@ -504,3 +504,14 @@ lk_status lk_chat_parser_finish(lk_chat_parser *p, lk_error *err) {
 const char *lk_chat_parser_syntax(const lk_chat_parser *p) {
     return p->syntax != NULL ? p->syntax->name : "";
 }
+
+void lk_chat_parser_reasoning(const lk_chat_parser *p, const char **open, const char **close) {
+    *open = p->reasoning_open;
+    *close = p->reasoning_close;
+}
+
+lk_chat_place lk_chat_parser_place(const lk_chat_parser *p) {
+    return p->state == IN_TEXT        ? LK_CHAT_IN_TEXT
+           : p->state == IN_REASONING ? LK_CHAT_IN_REASONING
+                                      : LK_CHAT_IN_CALLS;
+}

@@ -21,6 +21,10 @@ typedef struct lk_call_syntax {
 
 /* NULL after the last. */
 const lk_call_syntax *lk_call_syntax_at(size_t i);
+/* LK_E_NOT_FOUND. */
+lk_status lk_call_syntax_find(const char *name, const lk_call_syntax **out, lk_error *err);
+/* Body of lk_chat_syntax_has_mark; NULL: marks of reasoning alone. */
+bool lk_call_syntax_has_mark(const lk_call_syntax *syntax, const char *text, size_t n);
 
 #define LK_MAX_MARKER 64 /* bytes */
 

@@ -191,13 +191,55 @@ static void begin_behind(lk_chat_parser *p, const lk_chat_prompt *prompt) {
     }
 }
 
-static const lk_call_syntax *syntax_of_name(const char *name) {
+lk_status lk_call_syntax_find(const char *name, const lk_call_syntax **out, lk_error *err) {
     for (size_t i = 0; i < N_SYNTAXES; i++) {
         if (strcmp(syntaxes[i].name, name) == 0) {
-            return &syntaxes[i];
+            *out = &syntaxes[i];
+            return LK_OK;
         }
     }
-    return NULL;
+    return lk_fail(err, LK_E_NOT_FOUND, LK_AT_SUBJECT(name), "there is no call syntax named '%s'",
+                   name);
+}
+
+/* ---- marks ---- */
+
+static bool has_part(const char *mark, const char *text, size_t n) {
+    const size_t n_mark = strlen(mark);
+    for (size_t i = 0; n != 0 && i + n <= n_mark; i++) {
+        if (memcmp(mark + i, text, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lk_call_syntax_has_mark(const lk_call_syntax *s, const char *text, size_t n) {
+    for (size_t i = 0; i < sizeof reasoning_marks / sizeof reasoning_marks[0]; i++) {
+        if (has_part(reasoning_marks[i].open, text, n) ||
+            has_part(reasoning_marks[i].close, text, n)) {
+            return true;
+        }
+    }
+    if (s == NULL) {
+        return false;
+    }
+    const char *const marks[] = {s->open,       s->call_open, s->name_end,
+                                 s->call_close, s->close,     "[CALL_ID]"};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        if (has_part(marks[i], text, n)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int lk_chat_syntax_has_mark(const char *syntax, const char *text, size_t n_bytes) {
+    const lk_call_syntax *own = NULL;
+    if (syntax != NULL && syntax[0] != '\0') {
+        (void)lk_call_syntax_find(syntax, &own, NULL);
+    }
+    return text != NULL && lk_call_syntax_has_mark(own, text, n_bytes);
 }
 
 lk_status lk_chat_parser_create(const lk_chat_template *t, const lk_chat_parser_params *params,
@@ -215,10 +257,9 @@ lk_status lk_chat_parser_create(const lk_chat_template *t, const lk_chat_parser_
     }
     const lk_allocator *allocator = lk_allocator_or_default(params->allocator);
     if ((params->flags & LK_PARSE_TOOL_CALLS) != 0 && params->syntax != NULL) {
-        syntax = syntax_of_name(params->syntax);
-        if (syntax == NULL) {
-            return lk_fail(err, LK_E_NOT_FOUND, LK_AT_SUBJECT(params->syntax),
-                           "there is no call syntax named '%s'", params->syntax);
+        const lk_status status = lk_call_syntax_find(params->syntax, &syntax, err);
+        if (status != LK_OK) {
+            return status;
         }
     } else if ((params->flags & LK_PARSE_TOOL_CALLS) != 0) {
         const lk_status status = find_syntax(t, allocator, &syntax, err);
