@@ -59,6 +59,8 @@ static bool constrain(replay *r) {
     const char *kind = json_string_value(json_object_get(r->receipt->grammar, "kind"));
     const char *text = json_string_value(json_object_get(r->receipt->grammar, "text"));
     const size_t n = text != NULL ? strlen(text) : 0;
+    const lk_tokenizer *tokenizer = lk_model_tokenizer(r->model);
+    const char *syntax = NULL;
     lk_status status = LK_OK;
     if (r->receipt->grammar == NULL) {
         return true;
@@ -69,11 +71,19 @@ static bool constrain(replay *r) {
         status = lk_grammar_create_gbnf(text, n, NULL, &r->grammar, &err);
     } else if (kind != NULL && text != NULL && strcmp(kind, "json_schema") == 0) {
         status = lk_grammar_create_json_schema(text, n, NULL, &r->grammar, &err);
+    } else if (kind != NULL && text != NULL && strcmp(kind, "tool_calls") == 0) {
+        status = lk_grammar_create_tool_calls(text, n, NULL, &r->grammar, &err);
+        json_t *rules = json_loads(text, 0, NULL);
+        syntax = json_string_value(json_object_get(rules, "syntax"));
+        status = status == LK_OK
+                     ? lk_token_trie_create_chat(tokenizer, syntax, NULL, &r->trie, &err)
+                     : status;
+        json_decref(rules);
     } else {
         return lk_console_error("replay", "the receipt's 'grammar' has no kind that is known") == 0;
     }
-    if (status == LK_OK) {
-        status = lk_token_trie_create(lk_model_tokenizer(r->model), NULL, &r->trie, &err);
+    if (status == LK_OK && r->trie == NULL) {
+        status = lk_token_trie_create(tokenizer, NULL, &r->trie, &err);
     }
     if (status == LK_OK) {
         status = lk_sampler_set_grammar(r->sampler, r->grammar, r->trie, &err);

@@ -81,7 +81,7 @@ static bool open_server(server *s) {
     if (lk_model_get_info(s->model, &s->info, &err) != LK_OK || !compute_digest(s, &err) ||
         !server_open_template(s, &err) ||
         lk_token_trie_create(s->tokenizer, NULL, &s->trie, &err) != LK_OK ||
-        !start_engine(s, &err)) {
+        !server_open_calls(s, &err) || !start_engine(s, &err)) {
         return lk_console_failed("serve", &err) == 0;
     }
     s->defaults = (serve_defaults){
@@ -133,6 +133,7 @@ static void close_server(server *s) {
     server_watch_stop(s);
     lk_engine_destroy(s->engine);
     lk_token_trie_destroy(s->trie);
+    lk_token_trie_destroy(s->call_trie);
     lk_chat_template_close(s->chat_template);
     lk_model_close(s->model);
 }

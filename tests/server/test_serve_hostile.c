@@ -213,7 +213,7 @@ static void check_messages(int port) {
     static const char *const more[][2] = {
         {"\"tools\": 5", "tools"},
         {"\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}], "
-         "\"parallel_tool_calls\": false",
+         "\"parallel_tool_calls\": 0",
          "parallel_tool_calls"},
         {"\"functions\": [{}]", "functions"},
         {"\"tool_choice\": \"required\"", "tool_choice"},

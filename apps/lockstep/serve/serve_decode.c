@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lk/grammar.h"
+#include "serve_tools.h"
 
 /* ---- JSON ---- */
 
@@ -46,7 +47,6 @@ typedef struct unsupported {
 
 static const unsupported unsupported_fields[] = {
     {"functions", IF_FILLED, NULL},
-    {"tool_choice", IF_NOT_TEXT, "none|auto"},
     {"function_call", IF_NOT_TEXT, "none|auto"},
     {"audio", IF_FILLED, NULL},
     {"prediction", IF_FILLED, NULL},
@@ -117,7 +117,8 @@ static bool check_unsupported(const json_t *root, serve_problem *problem) {
 /* ---- grammars ---- */
 
 const char *serve_grammar_name(serve_grammar grammar) {
-    static const char *const names[SERVE_N_GRAMMARS] = {NULL, "gbnf", "json_schema", "json_object"};
+    static const char *const names[SERVE_N_GRAMMARS] = {NULL, "gbnf", "json_schema", "json_object",
+                                                        "tool_calls"};
     return names[grammar];
 }
 
@@ -471,28 +472,6 @@ static bool decode_messages(const json_t *root, serve_settings *s, serve_problem
     return true;
 }
 
-/* Which tool is called is the model's to choose: that it must call one cannot be promised. */
-static bool decode_tools(const json_t *root, serve_settings *s, serve_problem *problem) {
-    const json_t *tools = json_object_get(root, "tools");
-    const json_t *choice = json_object_get(root, "tool_choice");
-    if (tools == NULL || json_is_null(tools) || json_array_size(tools) == 0) {
-        return tools == NULL || json_is_null(tools) || json_is_array(tools) ||
-               serve_fail(problem, 400, "invalid_type", "tools", "'tools' must be an array, not %s",
-                          field_kind(tools));
-    }
-    if (s->kind != SERVE_CHAT) {
-        return serve_fail(problem, 400, "unsupported_parameter", "tools",
-                          "'tools' is only supported in chats");
-    }
-    if (json_is_false(json_object_get(root, "parallel_tool_calls"))) {
-        return serve_fail(problem, 400, "unsupported_value", "parallel_tool_calls",
-                          "'parallel_tool_calls' is not supported as false");
-    }
-    const char *text = json_string_value(choice);
-    s->tools = text != NULL && strcmp(text, "none") == 0 ? NULL : tools;
-    return true;
-}
-
 static bool decode_stream_options(const json_t *root, serve_settings *s, serve_problem *problem) {
     const json_t *options = json_object_get(root, "stream_options");
     if (options == NULL || json_is_null(options)) {
@@ -533,14 +512,13 @@ static bool decode_all(const json_t *root, const serve_defaults *defaults, serve
                                 : decode_prompt(root, s, defaults->n_vocab, problem);
     return has_prompt && field_text(root, "model", 1024, &s->model, problem) &&
            check_unsupported(root, problem) && field_bool(root, "stream", &s->stream, problem) &&
-           decode_tools(root, s, problem) && decode_stream_options(root, s, problem) &&
-           decode_max_tokens(root, s, problem) &&
+           decode_stream_options(root, s, problem) && decode_max_tokens(root, s, problem) &&
            decode_counts(root, s, defaults->max_choices, problem) &&
            decode_sampler(root, s, problem) && decode_bias(root, s, defaults->n_vocab, problem) &&
            decode_stop(root, s, problem) && decode_logprobs(root, s, problem) &&
            (s->kind != SERVE_COMPLETION || field_bool(root, "echo", &s->echo, problem)) &&
            field_bool(root, "ignore_eos", &s->ignore_eos, problem) &&
-           decode_grammar(root, s, problem) &&
+           decode_grammar(root, s, problem) && serve_decode_tools(root, s, problem) &&
            field_bool(root, "return_token_ids", &s->return_token_ids, problem) &&
            field_bool(root, "return_tokens", &s->return_token_ids, problem) &&
            field_bool(root, "receipt", &s->receipt, problem) &&

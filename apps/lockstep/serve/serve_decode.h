@@ -20,17 +20,24 @@ typedef enum serve_grammar {
     SERVE_GBNF,
     SERVE_JSON_SCHEMA,
     SERVE_JSON_OBJECT,
+    SERVE_TOOL_CALLS, /* set when the prompt is made (serve_tools.h) */
     SERVE_N_GRAMMARS
 } serve_grammar;
-/* "gbnf", "json_schema", "json_object"; NULL for SERVE_FREE. */
+/* "gbnf", "json_schema", "json_object", "tool_calls"; NULL for SERVE_FREE. */
 const char *serve_grammar_name(serve_grammar grammar);
+
+typedef enum serve_tool_choice {
+    SERVE_CALLS_AUTO,
+    SERVE_CALLS_NONE,
+    SERVE_CALLS_FORCED /* "required", or one by its name */
+} serve_tool_choice;
 
 typedef struct serve_settings {
     serve_kind kind;
     json_t *root;           /* owned */
     const char *model;      /* NULL: not given; borrowed from root, likewise below */
     const json_t *messages; /* SERVE_CHAT: an array that is not empty */
-    const json_t *tools;    /* SERVE_CHAT: an array that is not empty, or NULL */
+    const json_t *tools;    /* SERVE_CHAT: those that may be called; NULL: none */
     const json_t *prompt;   /* the others: checked by serve_count_prompts */
     size_t n_prompts;
     bool stream;
@@ -44,6 +51,8 @@ typedef struct serve_settings {
     size_t n_stops;
     serve_grammar grammar;
     char *grammar_text; /* owned; NULL where the kind has none */
+    serve_tool_choice tool_choice;
+    bool parallel_calls;
     bool logprobs;
     int64_t n_top; /* 0 .. 20 */
     bool echo;

@@ -45,13 +45,8 @@ static void tokens_free(serve_tokens *tokens) {
 static void job_free(serve_job *job) {
     for (size_t i = 0; i < job->n_choices; i++) {
         lk_text_stream_deinit(&job->choices[i].stream);
+        serve_answer_free(&job->choices[i].answer);
         free(job->choices[i].text.data);
-        free(job->choices[i].reasoning.data);
-        for (size_t k = 0; k < job->choices[i].n_calls; k++) {
-            free(job->choices[i].calls[k].arguments.data);
-        }
-        free(job->choices[i].calls);
-        lk_chat_parser_destroy(job->choices[i].parser);
         tokens_free(&job->choices[i].tokens);
     }
     for (size_t i = 0; job->prompts != NULL && i < job->settings.n_prompts; i++) {
@@ -122,6 +117,7 @@ serve_job *serve_job_create(serve_settings *settings, const lk_tokenizer *tokeni
     }
     job->settings = *settings;
     job->tokenizer = tokenizer;
+    job->call_syntax = "";
     job->counters = counters;
     job->n_holders = 1;
     job->prompts = calloc(settings->n_prompts, sizeof job->prompts[0]);
@@ -194,80 +190,29 @@ static bool add_token(serve_tokens *tokens, const lk_event *event) {
     return true;
 }
 
-/* ---- answers with calls ---- */
-
-static void begin_call(serve_choice *choice, const lk_chat_delta *delta) {
-    void *calls = choice->calls;
-    if (!grow(&calls, &choice->calls_capacity, choice->n_calls + 1, sizeof choice->calls[0])) {
-        choice->has_failed = true;
-        return;
-    }
-    choice->calls = calls;
-    serve_call *call = &choice->calls[choice->n_calls++];
-    memset(call, 0, sizeof *call);
-    (void)snprintf(call->id, sizeof call->id, "%s", delta->id);
-    (void)snprintf(call->name, sizeof call->name, "%.*s", (int)delta->n_text, delta->text);
+/* Control tokens are no text, unless they are marks, which the answer is taken apart by. */
+static uint32_t text_flags(const serve_job *job, const serve_choice *choice, int32_t token) {
+    size_t n = 0;
+    const char *text = lk_tokenizer_token_text(job->tokenizer, token, &n);
+    return choice->answer.has_marks &&
+                   lk_tokenizer_token_type(job->tokenizer, token) == LK_TOKEN_CONTROL &&
+                   !lk_tokenizer_is_end(job->tokenizer, token) &&
+                   lk_chat_syntax_has_mark(job->call_syntax, text, n)
+               ? LK_DETOKENIZE_SPECIAL
+               : 0;
 }
-
-static void on_delta(void *ctx, const lk_chat_delta *delta) {
-    serve_choice *choice = ctx;
-    bool ok = true;
-    switch (delta->kind) {
-    case LK_DELTA_TEXT:
-        ok = lk_text_stream_push(&choice->stream, delta->text, delta->n_text, &choice->text);
-        break;
-    case LK_DELTA_REASONING:
-        ok = lk_buffer_add(&choice->reasoning, delta->text, delta->n_text);
-        break;
-    case LK_DELTA_CALL_BEGIN:
-        begin_call(choice, delta);
-        break;
-    case LK_DELTA_CALL_ARGUMENTS:
-        ok = choice->n_calls > 0 && lk_buffer_add(&choice->calls[choice->n_calls - 1].arguments,
-                                                  delta->text, delta->n_text);
-        break;
-    case LK_DELTA_CALL_END:
-        break;
-    }
-    choice->has_failed = choice->has_failed || !ok;
-}
-
-bool serve_job_parse(serve_job *job, const lk_chat_template *chat_template,
-                     const lk_chat_prompt *prompt, serve_problem *problem) {
-    lk_error err;
-    for (size_t i = 0; i < job->n_choices; i++) {
-        lk_chat_parser_params params = LK_CHAT_PARSER_PARAMS_INIT;
-        params.prompt = prompt;
-        params.id_seed = job->sampler.seed + i;
-        params.on_delta = on_delta;
-        params.ctx = &job->choices[i];
-        if (lk_chat_parser_create(chat_template, &params, &job->choices[i].parser, &err) != LK_OK) {
-            return err.status == LK_E_UNSUPPORTED
-                       ? serve_fail(problem, 400, "unsupported_value", "tools", "%s", err.message)
-                       : serve_fail_status(problem, &err);
-        }
-    }
-    return true;
-}
-
-/* ---- text ---- */
 
 static bool push_text(serve_choice *choice, const char *bytes, size_t n) {
-    if (choice->parser == NULL) {
-        return lk_text_stream_push(&choice->stream, bytes, n, &choice->text);
-    }
-    return lk_chat_parser_push(choice->parser, bytes, n, NULL) == LK_OK && !choice->has_failed;
+    return choice->answer.parser != NULL
+               ? serve_answer_push(&choice->answer, bytes, n)
+               : lk_text_stream_push(&choice->stream, bytes, n, &choice->text);
 }
 
 static bool add_text(const serve_job *job, serve_choice *choice, int32_t token) {
     char small[256];
     char *bytes = small;
     size_t n = 0;
-    /* The marks of calls may be control tokens; the one that ends the answer is no part of it. */
-    const uint32_t flags = choice->parser != NULL ? LK_DETOKENIZE_SPECIAL : 0;
-    if (choice->parser != NULL && lk_tokenizer_is_end(job->tokenizer, token)) {
-        return true;
-    }
+    const uint32_t flags = text_flags(job, choice, token);
     lk_status status =
         lk_tokenizer_token_bytes(job->tokenizer, token, flags, small, sizeof small, &n, NULL);
     if (status == LK_E_LIMIT && (bytes = malloc(n)) != NULL) {
@@ -304,7 +249,7 @@ static int take_token(serve_job *job, serve_choice *choice, const lk_event *even
         fail_memory(choice);
         return 0;
     }
-    return !choice->stream.is_stopped;
+    return !choice->stream.is_stopped && !choice->answer.is_full;
 }
 
 static void end_choice(serve_job *job, serve_choice *choice, const lk_event *event) {
@@ -313,10 +258,8 @@ static void end_choice(serve_job *job, serve_choice *choice, const lk_event *eve
         choice->error = *event->error;
     }
     choice->finish = choice->error.status != LK_OK ? LK_FINISH_ERROR : event->finish;
-    const bool is_parsed =
-        choice->parser == NULL || lk_chat_parser_finish(choice->parser, NULL) == LK_OK;
-    if (!is_parsed || choice->has_failed ||
-        !lk_text_stream_finish(&choice->stream, &choice->text)) {
+    if (choice->answer.parser != NULL ? !serve_answer_finish(&choice->answer)
+                                      : !lk_text_stream_finish(&choice->stream, &choice->text)) {
         fail_memory(choice);
         choice->finish = LK_FINISH_ERROR;
     }
@@ -370,6 +313,22 @@ static int on_event(void *ctx, const lk_event *event) {
 
 /* ---- the engine ---- */
 
+/* Which field the rules of calls came from. */
+static bool fail_tools(serve_problem *problem, const lk_error *err) {
+    const char *param = "tools";
+    if (err->status == LK_E_NOMEM || err->status == LK_E_INTERNAL) {
+        return serve_fail(problem, 500, "out_of_memory", NULL, "%s", err->message);
+    }
+    if (strcmp(err->subject, "tool_choice") == 0) {
+        param = err->subject;
+    } else if (strcmp(err->subject, "content") == 0) {
+        param = "response_format";
+    }
+    return serve_fail(problem, 400,
+                      err->status == LK_E_UNSUPPORTED ? "unsupported_value" : "invalid_value",
+                      param, "%s", err->message);
+}
+
 bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_problem *problem) {
     const char *text = job->settings.grammar_text;
     const size_t n = text != NULL ? strlen(text) : 0;
@@ -386,6 +345,9 @@ bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_proble
     case SERVE_JSON_OBJECT:
         status = lk_grammar_create_json_object(NULL, &job->grammar, &err);
         break;
+    case SERVE_TOOL_CALLS:
+        status = lk_grammar_create_tool_calls(text, n, NULL, &job->grammar, &err);
+        return status == LK_OK || fail_tools(problem, &err);
     default:
         break;
     }

@@ -9,10 +9,10 @@
 
 #include <pthread.h>
 
-#include "lk/chat_parser.h"
 #include "lk/engine.h"
 #include "lk/grammar.h"
 #include "lk/model.h"
+#include "serve_answer.h"
 #include "serve_decode.h"
 #include "text_stream.h"
 
@@ -34,25 +34,10 @@ typedef struct serve_tokens {
     size_t tops_capacity;
 } serve_tokens;
 
-/* A call of a tool that the model has written. */
-typedef struct serve_call {
-    char id[LK_MAX_CALL_NAME + 1];
-    char name[LK_MAX_CALL_NAME + 1];
-    lk_buffer arguments;
-    bool has_begun; /* in a stream: its id and name are sent ... */
-    size_t n_sent;  /* ... and so much of its arguments */
-} serve_call;
-
 typedef struct serve_choice {
-    lk_chat_parser *parser; /* takes the answer apart where there are tools; else NULL */
-    lk_buffer reasoning;
-    size_t n_sent_reasoning;
-    serve_call *calls; /* [n_calls] of [calls_capacity] */
-    size_t n_calls;
-    size_t calls_capacity;
-    bool has_failed; /* to keep what came: memory */
     lk_text_stream stream;
-    lk_buffer text; /* what is certain: whole characters, no stop text */
+    lk_buffer text;      /* what is certain: whole characters, no stop text */
+    serve_answer answer; /* of a chat: what comes, taken apart; its text is also in `text` */
     serve_tokens tokens;
     lk_finish finish; /* 0: goes on */
     lk_error error;
@@ -78,6 +63,7 @@ typedef struct serve_job {
     uint32_t n_holders;
     struct serve_counters *counters;
     const lk_tokenizer *tokenizer;
+    const char *call_syntax; /* "": calls are text; borrowed */
     serve_settings settings;
     lk_grammar *grammar; /* owned; NULL: none */
     const lk_token_trie *trie;
@@ -104,10 +90,8 @@ typedef struct serve_job {
  * added by serve_job_prompt. NULL when memory is short. */
 serve_job *serve_job_create(serve_settings *settings, const lk_tokenizer *tokenizer,
                             struct serve_counters *counters);
-/* Has the answers to a prompt with tools taken apart. */
-bool serve_job_parse(serve_job *job, const lk_chat_template *chat_template,
-                     const lk_chat_prompt *prompt, serve_problem *problem);
-/* Compiles the grammar that the settings ask for, if any. */
+/* Compiles the grammar that the settings ask for, if any. That of tool calls needs the tree that
+ * has marks, the others the one without. */
 bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_problem *problem);
 /* Submits all prompts; when one is refused the others are cancelled. timeout_ms 0: none. */
 bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms,

@@ -68,6 +68,9 @@ typedef struct server {
     lk_engine *engine;
     lk_chat_template *chat_template; /* NULL: none */
     lk_token_trie *trie;             /* for grammars */
+    char call_syntax[32];            /* of the template; "": none that is known ... */
+    char no_calls[384];              /* ... and why */
+    lk_token_trie *call_trie;        /* for calls of tools; NULL: there are none */
     char model_id[256];
     char digest[65];
     char fingerprint[64];
@@ -148,10 +151,15 @@ void server_cancel_all(server *s);
 /* server_chat_prompt.c. A model without a template is no error; its chats are refused. */
 bool server_open_template(server *s, lk_error *err);
 /* The prompt of a chat, `messages` and more of a request, as text and as ids, both malloc'd, each
- * where it is asked for. job: where there are tools its answers are taken
- * apart; may be NULL. */
+ * where it is asked for. job: gives the tools, and is prepared for the answers; may be NULL. */
 bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **ids, size_t *n_ids,
                         serve_job *job, serve_problem *problem);
+
+/* server_calls.c. A template without calls that are known is no error; tools are refused. */
+bool server_open_calls(server *s, lk_error *err);
+/* Has the answers to a prompt taken apart, and calls in them held to the tools. */
+bool server_prepare_calls(server *s, serve_job *job, const lk_chat_prompt *prompt,
+                          serve_problem *problem);
 
 /* server_render.c: JSON of answers; with the job's lock. */
 json_t *server_render_whole(const server *s, serve_job *job);

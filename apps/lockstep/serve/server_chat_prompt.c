@@ -80,9 +80,9 @@ static bool fail_render(serve_problem *problem, const lk_error *err) {
     if (err->status == LK_E_NOMEM || err->status == LK_E_INTERNAL) {
         return serve_fail_status(problem, err);
     }
-    return serve_fail(problem, 400,
-                      err->status == LK_E_UNSUPPORTED ? "unsupported_value" : "invalid_value",
-                      "messages", "%s", err->message);
+    return serve_fail(
+        problem, 400, err->status == LK_E_UNSUPPORTED ? "unsupported_value" : "invalid_value",
+        strcmp(err->subject, "tools") == 0 ? "tools" : "messages", "%s", err->message);
 }
 
 /* JSON as text; NULL for NULL. */
@@ -141,7 +141,7 @@ bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **id
         }
     }
     ok = ok && (ids == NULL || encode(s, prompt, ids, n_ids, problem));
-    ok = ok && (tools == NULL || serve_job_parse(job, s->chat_template, prompt, problem));
+    ok = ok && (job == NULL || server_prepare_calls(s, job, prompt, problem));
     free(tools);
     lk_chat_prompt_close(prompt);
     free(variables);

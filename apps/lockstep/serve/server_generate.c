@@ -179,7 +179,9 @@ static serve_job *make_job(exchange *x, serve_kind kind, serve_problem *problem)
         (void)serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the request");
         return NULL;
     }
-    bool ok = serve_job_constrain(job, s->trie, problem);
+    /* Calls of tools have a grammar that also depends on the prompt (server_calls.c). */
+    bool ok = (job->settings.tools != NULL && job->settings.grammar != SERVE_GBNF) ||
+              serve_job_constrain(job, s->trie, problem);
     for (size_t i = 0; i < job->settings.n_prompts && ok; i++) {
         ok = make_prompt(s, job, i, problem);
     }

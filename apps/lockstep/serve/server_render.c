@@ -146,7 +146,7 @@ bool server_find_failure(const serve_job *job, serve_problem *problem) {
 }
 
 static const char *finish_name(const serve_choice *choice) {
-    if (choice->n_calls > 0 && choice->finish != LK_FINISH_LENGTH) {
+    if (choice->answer.n_calls > 0 && choice->finish != LK_FINISH_LENGTH) {
         return "tool_calls";
     }
     return choice->finish == LK_FINISH_LENGTH ? "length" : "stop";
@@ -182,29 +182,6 @@ static json_t *choice_text(const serve_choice *choice, size_t first) {
     return server_text(choice->text.data + first, choice->text.n - first);
 }
 
-/* What stands beside the text of a message where there are tools. */
-static void add_calls(const serve_choice *choice, json_t *message) {
-    if (choice->reasoning.n > 0) {
-        (void)json_object_set_new(message, "reasoning_content",
-                                  server_text(choice->reasoning.data, choice->reasoning.n));
-    }
-    if (choice->n_calls == 0) {
-        return;
-    }
-    json_t *list = json_array();
-    for (size_t i = 0; i < choice->n_calls; i++) {
-        const serve_call *call = &choice->calls[i];
-        (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", call->id, "type", "function",
-                            "function", "name", server_text(call->name, strlen(call->name)),
-                            "arguments", server_text(call->arguments.data, call->arguments.n)));
-    }
-    (void)json_object_set_new(message, "tool_calls", list);
-    if (choice->text.n == 0) {
-        (void)json_object_set_new(message, "content", json_null());
-    }
-}
-
 static json_t *whole_choice(const server *s, const serve_job *job, size_t i) {
     const serve_settings *settings = &job->settings;
     const serve_choice *choice = &job->choices[i];
@@ -216,10 +193,9 @@ static json_t *whole_choice(const server *s, const serve_job *job, size_t i) {
                                  logprob_list(job, &choice->tokens, 0, choice->tokens.n, false),
                                  "refusal");
         }
-        object = json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, s:s}", "index", (json_int_t)i, "message",
-                           "role", "assistant", "content", choice_text(choice, 0), "refusal",
-                           "logprobs", logprobs, "finish_reason", finish_name(choice));
-        add_calls(choice, json_object_get(object, "message"));
+        object = json_pack("{s:I, s:o, s:o, s:s}", "index", (json_int_t)i, "message",
+                           serve_answer_message(&choice->answer), "logprobs", logprobs,
+                           "finish_reason", finish_name(choice));
     } else {
         if (settings->logprobs) {
             logprobs = completion_logprob_lists(job, i, 0, choice->tokens.n);
@@ -323,14 +299,32 @@ static json_t *chunk(const server *s, const serve_job *job, json_t *choice) {
     return object;
 }
 
-static json_t *delta(const serve_job *job, size_t i, json_t *text, const char *finish) {
-    if (job->settings.kind == SERVE_CHAT) {
-        json_t *content = text != NULL ? json_pack("{s:o}", "content", text) : json_object();
-        return json_pack("{s:I, s:o, s:n, s:s?}", "index", (json_int_t)i, "delta", content,
-                         "logprobs", "finish_reason", finish);
+/* What is new of a choice: the delta of a chat, or a text. */
+static json_t *news_of(const serve_job *job, size_t i, json_t *news, const char *finish) {
+    const char *name = job->settings.kind == SERVE_CHAT ? "delta" : "text";
+    return json_pack("{s:I, s:o, s:n, s:s?}", "index", (json_int_t)i, name, news, "logprobs",
+                     "finish_reason", finish);
+}
+
+/* The pieces of a chat's answer behind the first new one, which goes with the tokens. */
+static bool add_pieces(const server *s, serve_job *job, size_t i, lk_buffer *out) {
+    serve_answer *answer = &job->choices[i].answer;
+    bool ok = true;
+    while (ok && answer->n_sent < answer->n_pieces) {
+        ok = add_event(out, chunk(s, job, news_of(job, i, serve_answer_delta(answer), NULL)));
     }
-    return json_pack("{s:I, s:o, s:n, s:s?}", "index", (json_int_t)i, "text",
-                     text != NULL ? text : json_string(""), "logprobs", "finish_reason", finish);
+    return ok;
+}
+
+static json_t *first_news(serve_job *job, size_t i) {
+    serve_choice *choice = &job->choices[i];
+    const size_t first = choice->n_sent;
+    choice->n_sent = choice->text.n;
+    if (job->settings.kind != SERVE_CHAT) {
+        return choice_text(choice, first);
+    }
+    return choice->answer.n_sent < choice->answer.n_pieces ? serve_answer_delta(&choice->answer)
+                                                           : json_pack("{s:s}", "content", "");
 }
 
 /* New text and tokens of a choice. */
@@ -339,12 +333,11 @@ static bool add_news(const server *s, serve_job *job, size_t i, size_t n_tokens,
     serve_choice *choice = &job->choices[i];
     const size_t first = choice->n_sent_tokens;
     const size_t end = first + n_tokens;
-    json_t *text = choice_text(choice, choice->n_sent);
-    choice->n_sent = choice->text.n;
+    json_t *news = first_news(job, i);
     choice->n_sent_tokens = end;
     if (settings->kind == SERVE_LLAMA) {
         json_t *object = json_pack(
-            "{s:i, s:o, s:o, s:b, s:I, s:I}", "index", 0, "content", text, "tokens",
+            "{s:i, s:o, s:o, s:b, s:I, s:I}", "index", 0, "content", news, "tokens",
             settings->return_token_ids ? id_list(&choice->tokens, first, end) : json_array(),
             "stop", 0, "tokens_predicted", (json_int_t)end, "tokens_evaluated",
             (json_int_t)job->prompts[0].n_ids);
@@ -354,7 +347,7 @@ static bool add_news(const server *s, serve_job *job, size_t i, size_t n_tokens,
         }
         return add_event(out, object);
     }
-    json_t *object = delta(job, i, text, NULL);
+    json_t *object = news_of(job, i, news, NULL);
     if (settings->logprobs && settings->kind == SERVE_CHAT) {
         (void)json_object_set_new(object, "logprobs",
                                   json_pack("{s:o, s:n}", "content",
@@ -366,51 +359,7 @@ static bool add_news(const server *s, serve_job *job, size_t i, size_t n_tokens,
     if (settings->return_token_ids) {
         (void)json_object_set_new(object, "token_ids", id_list(&choice->tokens, first, end));
     }
-    return add_event(out, chunk(s, job, object));
-}
-
-static bool add_delta(const server *s, const serve_job *job, size_t i, json_t *content,
-                      lk_buffer *out) {
-    json_t *object = json_pack("{s:I, s:o, s:n, s:n}", "index", (json_int_t)i, "delta", content,
-                               "logprobs", "finish_reason");
-    return add_event(out, chunk(s, job, object));
-}
-
-/* What is new of reasoning and calls: whole characters, as the parser gives them. */
-static bool add_parsed_news(const server *s, const serve_job *job, size_t i, lk_buffer *out) {
-    serve_choice *choice = &job->choices[i];
-    const size_t n_reasoning = choice->reasoning.n - choice->n_sent_reasoning;
-    if (n_reasoning > 0) {
-        const char *text = choice->reasoning.data + choice->n_sent_reasoning;
-        choice->n_sent_reasoning = choice->reasoning.n;
-        if (!add_delta(s, job, i,
-                       json_pack("{s:o}", "reasoning_content", server_text(text, n_reasoning)),
-                       out)) {
-            return false;
-        }
-    }
-    for (size_t k = 0; k < choice->n_calls; k++) {
-        serve_call *call = &choice->calls[k];
-        const size_t n = call->arguments.n - call->n_sent;
-        if (call->has_begun && n == 0) {
-            continue;
-        }
-        json_t *function =
-            json_pack("{s:o}", "arguments", server_text(call->arguments.data + call->n_sent, n));
-        json_t *object = json_pack("{s:I, s:o}", "index", (json_int_t)k, "function", function);
-        if (!call->has_begun) {
-            (void)json_object_set_new(object, "id", json_string(call->id));
-            (void)json_object_set_new(object, "type", json_string("function"));
-            (void)json_object_set_new(function, "name",
-                                      server_text(call->name, strlen(call->name)));
-        }
-        call->has_begun = true;
-        call->n_sent = call->arguments.n;
-        if (!add_delta(s, job, i, json_pack("{s:[o]}", "tool_calls", object), out)) {
-            return false;
-        }
-    }
-    return true;
+    return add_event(out, chunk(s, job, object)) && add_pieces(s, job, i, out);
 }
 
 static bool add_end(const server *s, serve_job *job, size_t i, lk_buffer *out) {
@@ -419,7 +368,9 @@ static bool add_end(const server *s, serve_job *job, size_t i, lk_buffer *out) {
     if (job->settings.kind == SERVE_LLAMA) {
         return add_event(out, whole_llama(s, job, true));
     }
-    json_t *object = delta(job, i, NULL, finish_name(choice));
+    json_t *object =
+        news_of(job, i, job->settings.kind == SERVE_CHAT ? json_object() : json_string(""),
+                finish_name(choice));
     if (job->settings.receipt) {
         (void)json_object_set_new(object, "receipt", server_receipt(s, job, i));
     }
@@ -444,12 +395,10 @@ static bool add_choice_events(const server *s, serve_job *job, size_t i, lk_buff
     const bool is_much = n_tokens > MAX_TOKENS_AT_ONCE;
     n_tokens = is_much ? MAX_TOKENS_AT_ONCE : n_tokens;
     /* Tokens wait for text to go with, unless they are the last ones. */
-    const bool has_text = choice->text.n > choice->n_sent;
+    const bool has_text =
+        choice->text.n > choice->n_sent || choice->answer.n_pieces > choice->answer.n_sent;
     const bool has_last = choice->finish != 0 && shows_tokens && n_tokens > 0;
     if ((has_text || has_last || is_much) && !add_news(s, job, i, n_tokens, out)) {
-        return false;
-    }
-    if (choice->parser != NULL && !add_parsed_news(s, job, i, out)) {
         return false;
     }
     return choice->finish == 0 || is_much || add_end(s, job, i, out);
