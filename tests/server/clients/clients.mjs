@@ -1,9 +1,10 @@
 /* clients.mjs PORT - npm's openai, the AI SDK and LangChain against a running server: plain, streaming,
- * usage, stop, n, seed, logprobs, structured output, error classes, abort in the middle. */
+ * usage, stop, n, seed, logprobs, structured output, calls of tools, error classes, abort in the
+ * middle. */
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { generateText, streamText } from 'ai';
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import { ChatOpenAI } from '@langchain/openai';
 
 const port = process.argv[2];
@@ -13,6 +14,18 @@ const model = (await openai.models.list()).data[0].id;
 const messages = [{ role: 'user', content: 'Tell me a story.' }];
 const base = { model, messages, seed: 7, max_tokens: 24 };
 let whole = '';
+
+const weather = [{ role: 'user', content: 'What is the weather in Rome?' }];
+const weatherTool = { type: 'function', function: { name: 'get_weather', parameters: {
+  type: 'object', properties: { city: { type: 'string', maxLength: 20 }, unit: { enum: ['c', 'f'] } },
+  required: ['city', 'unit'], additionalProperties: false } } };
+
+function checkWeather(call) {
+  const { city, unit, ...rest } = JSON.parse(call.function.arguments);
+  assert.equal(call.function.name, 'get_weather');
+  assert.ok(call.id && typeof city === 'string' && ['c', 'f'].includes(unit));
+  assert.deepEqual(rest, {});
+}
 
 async function metric(name) {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
@@ -109,6 +122,49 @@ const tests = {
     assert.ok((await result.usage).outputTokens > 0);
     await assert.rejects(generateText({ ...settings, model: provider('other') }),
       (e) => e.statusCode === 404);
+  },
+  async 'openai: calls of tools, there and back'() {
+    const create = (more) => openai.chat.completions.create(
+      { ...base, messages: weather, max_tokens: 200, tools: [weatherTool], ...more });
+    for (const choice of ['required', { type: 'function', function: { name: 'get_weather' } }]) {
+      const { message, finish_reason } = (await create(
+        { tool_choice: choice, parallel_tool_calls: false })).choices[0];
+      assert.equal(finish_reason, 'tool_calls');
+      assert.equal(message.tool_calls.length, 1);
+      checkWeather(message.tool_calls[0]);
+      const back = { role: 'tool', tool_call_id: message.tool_calls[0].id, content: 'Sunny, 20 degrees.' };
+      const answer = await create({ messages: [...weather, message, back], tool_choice: 'none' });
+      assert.ok(answer.choices[0].message.content.length > 0);
+    }
+    const runner = openai.chat.completions.stream({ ...base, messages: weather, max_tokens: 200,
+      tools: [weatherTool], tool_choice: 'required' });
+    (await runner.finalMessage()).tool_calls.forEach(checkWeather);
+    for (const call of (await create({ tool_choice: 'auto' })).choices[0].message.tool_calls ?? []) {
+      checkWeather(call);
+    }
+    await assert.rejects(create({ tool_choice: { type: 'function', function: { name: 'x' } } }),
+      (e) => e instanceof OpenAI.BadRequestError && e.param === 'tool_choice');
+  },
+  async 'AI SDK: calls of tools, there and back'() {
+    const provider = createOpenAICompatible({ name: 'lockstep', baseURL });
+    let n = 0;
+    const { parameters } = weatherTool.function;
+    const tools = { get_weather: tool({ description: 'The weather of a city',
+      inputSchema: jsonSchema(parameters), execute: async ({ city, unit }) => {
+        assert.ok(typeof city === 'string' && ['c', 'f'].includes(unit));
+        n++;
+        return 'Sunny, 20 degrees.';
+      } }) };
+    const settings = { model: provider(model), messages: weather, tools, seed: 7, maxRetries: 0,
+      maxOutputTokens: 200, stopWhen: stepCountIs(2),
+      prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? 'required' : 'none' }) };
+    const { steps } = await generateText(settings);
+    assert.equal(steps.length, 2);
+    assert.equal(steps[0].finishReason, 'tool-calls');
+    const streamed = streamText(settings);
+    await streamed.consumeStream();
+    assert.equal((await streamed.steps).length, 2);
+    assert.ok(n >= 2);
   },
   async 'LangChain: invoke and stream'() {
     const chat = new ChatOpenAI({ model, apiKey: 'none', maxTokens: 24, maxRetries: 0,
