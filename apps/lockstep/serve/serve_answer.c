@@ -10,7 +10,7 @@
 /* ---- pieces ---- */
 
 static serve_piece *add_piece(serve_answer *a, lk_chat_delta_kind kind, int32_t call) {
-    if (a->n_pieces == a->capacity) {
+    if (a->pieces == NULL || a->n_pieces == a->capacity) {
         const size_t wanted = 2 * a->capacity + 8;
         serve_piece *grown = realloc(a->pieces, wanted * sizeof grown[0]);
         if (grown == NULL) {
