@@ -111,8 +111,8 @@ static bool append(lk_jheap *heap, lk_jbytes *to, uint8_t *origin, const uint8_t
 const lk_jstring *lk_jstring_concat(lk_jheap *heap, const lk_jstring *a, const lk_jstring *b) {
     lk_jbytes *to = a->grow;
     uint8_t origin = a->origin;
-    const bool in_place = to != NULL && to->bytes + to->n == a->bytes + a->n && a->n != 0 &&
-                          to->bytes == a->bytes && (to->origins == NULL || a->origins != NULL);
+    const bool in_place = to != NULL && a->n != 0 && to->bytes == a->bytes && to->n == a->n &&
+                          (to->origins == NULL || a->origins != NULL);
     if (!in_place) {
         to = lk_jheap_alloc(heap, sizeof *to);
         if (to == NULL) {
