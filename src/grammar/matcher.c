@@ -293,11 +293,16 @@ static bool add_place(lk_matcher *m, uint32_t hash, const lk_place *place) {
     return true;
 }
 
+/* The ways from `first` on; NULL while there are none at all. */
+static lk_way *ways_from(const lk_matcher *m, size_t first) {
+    return m->ways != NULL ? m->ways + first : NULL;
+}
+
 /* The place with the ways that stand at the end of m->ways, from `first` on. They stay when it is
  * new. */
 static lk_status find_place(lk_matcher *m, size_t first, bool is_end, uint32_t *place,
                             lk_error *err) {
-    lk_way *ways = m->ways + first;
+    lk_way *ways = ways_from(m, first);
     const size_t n = m->n_ways - first;
     bool was_grown = false;
     sort_ways(ways, n);
@@ -306,7 +311,7 @@ static lk_status find_place(lk_matcher *m, size_t first, bool is_end, uint32_t *
     }
     for (uint32_t i = 0; was_grown && i < m->n_places; i++) {
         const lk_place *p = &m->places[i];
-        put_slot(&m->place_slots, hash_ways(m->ways + p->first_way, p->n_ways, p->is_end), i);
+        put_slot(&m->place_slots, hash_ways(ways_from(m, p->first_way), p->n_ways, p->is_end), i);
     }
     const uint32_t hash = hash_ways(ways, n, is_end);
     const lk_slots *t = &m->place_slots;
@@ -314,7 +319,7 @@ static lk_status find_place(lk_matcher *m, size_t first, bool is_end, uint32_t *
          i = (i + 1) & (t->n_slots - 1)) {
         const lk_place *p = &m->places[t->slots[i].index];
         if (p->n_ways == n && p->is_end == is_end &&
-            (n == 0 || memcmp(m->ways + p->first_way, ways, n * sizeof ways[0]) == 0)) {
+            (n == 0 || memcmp(ways_from(m, p->first_way), ways, n * sizeof ways[0]) == 0)) {
             m->n_ways = first;
             *place = t->slots[i].index;
             return LK_OK;
@@ -484,7 +489,7 @@ lk_status lk_matcher_plain(lk_matcher *m, uint32_t place, uint32_t *plain, lk_er
         return status;
     }
     /* Ways that were different only in such counts are one. */
-    sort_ways(m->ways + first, m->n_ways - first);
+    sort_ways(ways_from(m, first), m->n_ways - first);
     size_t n = first;
     for (size_t i = first; i < m->n_ways; i++) {
         if (n == first || is_before(&m->ways[n - 1], &m->ways[i])) {
