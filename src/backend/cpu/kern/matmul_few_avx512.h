@@ -302,7 +302,14 @@ LK_INLINE void lk_few_strips(lk_tile_kind kind, int n_rows, const uint8_t *strip
     }
 }
 
-/* lk_matmul_strip_fn for 1 to LK_FEW_ROWS activation rows of Q4_0, Q8_0, Q4_K, Q5_K and Q6_K. */
+/* The formats that this file knows: those that people use most. */
+LK_INLINE bool lk_few_has(lk_tile_kind kind) {
+    return kind.type == LK_FORMAT_Q4_0 || kind.type == LK_FORMAT_Q8_0 ||
+           kind.type == LK_FORMAT_Q4_K || kind.type == LK_FORMAT_Q5_K ||
+           kind.type == LK_FORMAT_Q6_K;
+}
+
+/* 1 to LK_FEW_ROWS activation rows of such a format. */
 LK_INLINE void lk_matmul_few(lk_tile_kind kind, const uint8_t *strips, size_t o_begin, size_t o_end,
                              const lk_act_rows *x, float *y, size_t y_stride) {
     switch (x->n_rows) {

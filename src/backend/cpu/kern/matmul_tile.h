@@ -6,6 +6,7 @@
 
 #if defined(__AVX512F__)
 #include "backend/cpu/kern/dot_avx512.h"
+#include "backend/cpu/kern/matmul_few_avx512.h"
 #elif defined(__AVX2__)
 #include "backend/cpu/kern/dot_avx2.h"
 #elif defined(__aarch64__)
@@ -100,6 +101,12 @@ LK_INLINE void lk_matmul_tiles(lk_tile_kind kind, const uint8_t *w, size_t row_b
 }
 LK_INLINE void lk_matmul_strips(lk_tile_kind kind, const uint8_t *w, size_t o_begin, size_t o_end,
                                 const lk_act_rows *x, float *y, size_t y_stride) {
+#if defined(__AVX512F__)
+    if (lk_few_has(kind) && x->n_rows <= LK_FEW_ROWS) {
+        lk_matmul_few(kind, w, o_begin, o_end, x, y, y_stride);
+        return;
+    }
+#endif
     const lk_tile_matrix m = {w, 0, 0, x->n, true};
     lk_matmul_matrix(kind, &m, o_begin, o_end, x, y, y_stride);
 }
