@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8_bytes.h"
+
 const char *lk_status_name(lk_status status) {
     switch (status) {
 #define LK_STATUS_NAME(name, number, text)                                                         \
@@ -27,40 +29,29 @@ const char *lk_status_text(lk_status status) {
     return "unknown status";
 }
 
-/* The length of the character at `s`, whose text ends with a zero. 0: it is a control character or
- * no UTF-8 (Unicode, table 3-7); SIZE_MAX: the text ends in the middle of it. */
-static size_t length_of(const uint8_t *s) {
-    if (s[0] < 0x80) {
-        return s[0] >= 0x20 && s[0] != 0x7f;
+/* The length of the character at the beginning of the last n bytes of a text. 0: it is a control
+ * character or no UTF-8; SIZE_MAX: the text ends in the middle of it. */
+static size_t length_of(const uint8_t *s, size_t n) {
+    size_t n_bad = 0;
+    const size_t length = lk_utf8_sequence(s, n, &n_bad);
+    if (length == 0) {
+        return n_bad == n && n < lk_utf8_lead_length(s[0]) ? SIZE_MAX : 0;
     }
-    if (s[0] < 0xc2 || s[0] > 0xf4) {
-        return 0;
-    }
-    const size_t length = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    uint8_t low = s[0] == 0xe0 || s[0] == 0xc2 ? 0xa0 : s[0] == 0xf0 ? 0x90 : 0x80;
-    uint8_t high = s[0] == 0xed ? 0x9f : s[0] == 0xf4 ? 0x8f : 0xbf;
-    for (size_t i = 1; i < length; i++) {
-        if (s[i] == 0) {
-            return SIZE_MAX;
-        }
-        if (s[i] < low || s[i] > high) {
-            return 0;
-        }
-        low = 0x80;
-        high = 0xbf;
-    }
-    return length;
+    return lk_utf8_is_control(s) ? 0 : length;
 }
 
 /* Names and texts of damaged files get into messages, and messages to terminals: control characters
  * become '?', and so do bytes that are no UTF-8; a character that the end of the buffer cut goes.
  */
 static void make_printable(char *text) {
-    for (uint8_t *s = (uint8_t *)text; *s != 0;) {
-        const size_t length = length_of(s);
+    const uint8_t *end = (uint8_t *)text + strlen(text);
+    for (uint8_t *s = (uint8_t *)text; s != end;) {
+        const size_t length = length_of(s, (size_t)(end - s));
         if (length == SIZE_MAX) {
             *s = 0;
-        } else if (length == 0) {
+            break;
+        }
+        if (length == 0) {
             *s++ = '?';
         } else {
             s += length;

@@ -3,6 +3,7 @@
 #ifndef LK_BASE_UTF8_BYTES_H
 #define LK_BASE_UTF8_BYTES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,11 @@ static inline uint32_t lk_utf8_get(const uint8_t *s, size_t *n_bytes) {
 /* Length of a sequence by its first byte, in well-formed text. */
 static inline size_t lk_utf8_length(uint8_t first) {
     return first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
+/* Whether the well-formed sequence at `s` is a control character (C0, DEL, C1). */
+static inline bool lk_utf8_is_control(const uint8_t *s) {
+    return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
 }
 
 /* Writes cp as UTF-8 and returns the length, at most 4. Surrogates are written as they are asked

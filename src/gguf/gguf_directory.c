@@ -4,41 +4,18 @@
  * inside no other tensor. */
 #include <string.h>
 
+#include "base/utf8_bytes.h"
 #include "gguf/gguf_internal.h"
 #include "quant/format.h"
-
-/* Length of the well-formed UTF-8 sequence at s (Unicode 15, table 3-7), 0 when ill-formed. */
-static uint64_t utf8_sequence(const uint8_t *s, uint64_t n) {
-    const uint8_t b = s[0];
-    if (b < 0x80) {
-        return 1;
-    }
-    const uint64_t length = b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : 2;
-    if (b < 0xc2 || b > 0xf4 || length > n) {
-        return 0;
-    }
-    const uint8_t low = b == 0xe0 ? 0xa0 : b == 0xf0 ? 0x90 : 0x80;
-    const uint8_t high = b == 0xed ? 0x9f : b == 0xf4 ? 0x8f : 0xbf;
-    if (s[1] < low || s[1] > high) {
-        return 0;
-    }
-    for (uint64_t i = 2; i < length; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return length;
-}
 
 /* Index of the first byte that a name may not hold, n when there is none. */
 static uint64_t first_bad_byte(const char *name, uint64_t n) {
     const uint8_t *s = (const uint8_t *)name;
     uint64_t i = 0;
     while (i < n) {
-        const uint64_t length = utf8_sequence(s + i, n - i);
-        const bool is_control =
-            s[i] < 0x20 || s[i] == 0x7f || (length == 2 && s[i] == 0xc2 && s[i + 1] < 0xa0);
-        if (length == 0 || is_control) {
+        size_t n_bad;
+        const size_t length = lk_utf8_sequence(s + i, n - i, &n_bad);
+        if (length == 0 || lk_utf8_is_control(s + i)) {
             break;
         }
         i += length;
