@@ -63,8 +63,7 @@ static lk_status take_weight(lk_model *model, const lk_gguf_tensor *tensor, lk_w
                      .format = format,
                      .data = tensor->data,
                      .n_dims = tensor->n_dims,
-                     .row_bytes =
-                         (size_t)(tensor->ne[0] / format->block_elems) * format->block_bytes};
+                     .row_bytes = lk_format_bytes(format, (size_t)tensor->ne[0])};
     uint64_t n = 1;
     for (uint32_t i = 0; i < 4; i++) {
         w->ne[i] = tensor->ne[i];

@@ -57,18 +57,14 @@ typedef struct work {
     uint32_t n_batch;
 } work;
 
-static size_t bytes_of(const lk_format *format, size_t n_elems) {
-    return n_elems / format->block_elems * format->block_bytes;
-}
-
 static void round_piece(void *arg, uint32_t i_task, uint32_t i_thread) {
     work *w = (work *)arg;
     thread_scratch *scratch = &w->scratch[i_thread];
     const size_t first = (size_t)i_task * PIECE_ELEMS;
     const size_t left = w->n_batch - first;
     const uint32_t n = left < PIECE_ELEMS ? (uint32_t)left : PIECE_ELEMS;
-    uint8_t *out = w->out + bytes_of(w->to, first);
-    w->from->decode(w->in + bytes_of(w->from, first), scratch->in, n);
+    uint8_t *out = w->out + lk_format_bytes(w->to, first);
+    w->from->decode(w->in + lk_format_bytes(w->from, first), scratch->in, n);
     w->to->encode(scratch->in, out, n);
     w->to->decode(out, scratch->back, n);
     piece_result result = {0.0, 0.0, PIECE_ELEMS};
@@ -99,7 +95,7 @@ static lk_status fail_not_finite(const lk_gguf_tensor *tensor, const lk_format *
     const uint64_t first = i_elem / to->block_elems * to->block_elems;
     float block[LK_FORMAT_MAX_BLOCK_ELEMS];
     const uint8_t *data = (const uint8_t *)tensor->data;
-    from->decode(data + bytes_of(from, (size_t)first), block, to->block_elems);
+    from->decode(data + lk_format_bytes(from, (size_t)first), block, to->block_elems);
     uint32_t worst = 0;
     for (uint32_t k = 0; k < to->block_elems; k++) {
         if (!isfinite(block[k])) {
@@ -117,7 +113,7 @@ static lk_status fail_not_finite(const lk_gguf_tensor *tensor, const lk_format *
 /* Rounds and writes elements [first, first + n) of a tensor. */
 static lk_status write_batch(work *w, const lk_gguf_tensor *tensor, uint64_t first, uint32_t n,
                              lk_quantize_tensor *done, lk_error *err) {
-    w->in = (const uint8_t *)tensor->data + bytes_of(w->from, (size_t)first);
+    w->in = (const uint8_t *)tensor->data + lk_format_bytes(w->from, (size_t)first);
     w->n_batch = n;
     const uint32_t n_pieces = (n + PIECE_ELEMS - 1) / PIECE_ELEMS;
     lk_pool_run(w->pool, round_piece, w, n_pieces);
@@ -130,7 +126,7 @@ static lk_status write_batch(work *w, const lk_gguf_tensor *tensor, uint64_t fir
         done->square_error += result->square_error;
         done->square_sum += result->square_sum;
     }
-    const lk_status status = lk_gguf_writer_data(w->writer, w->out, bytes_of(w->to, n), err);
+    const lk_status status = lk_gguf_writer_data(w->writer, w->out, lk_format_bytes(w->to, n), err);
     if (status != LK_OK) {
         return status;
     }

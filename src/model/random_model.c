@@ -124,10 +124,6 @@ static uint64_t elems_of(const lk_random_tensor *t) {
     return t->ne[0] * t->ne[1] * t->ne[2];
 }
 
-static uint64_t bytes_of(const lk_format *format, uint64_t n_elems) {
-    return n_elems / format->block_elems * format->block_bytes;
-}
-
 static lk_status declare_tensors(work *w, lk_error *err) {
     lk_status status = LK_OK;
     for (uint32_t i = 0; i < w->list.n_tensors && status == LK_OK; i++) {
@@ -145,7 +141,7 @@ static lk_status declare_tensors(work *w, lk_error *err) {
                            "rows of %llu elements do not divide into blocks of %s",
                            (unsigned long long)t->ne[0], t->format->name);
         }
-        w->n_bytes_all += bytes_of(t->format, elems_of(t));
+        w->n_bytes_all += lk_format_bytes(t->format, elems_of(t));
         status = lk_gguf_writer_tensor(w->writer, t->name, t->format->type, t->n_dims, t->ne, err);
     }
     return status;

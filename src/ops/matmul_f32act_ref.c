@@ -16,7 +16,7 @@ static void rows_dot(const lk_format *format, const uint8_t *w, size_t n, const 
     float decoded[PIECE];
     for (size_t k = 0; k < n; k += PIECE) {
         const size_t n_piece = n - k < PIECE ? n - k : PIECE;
-        format->decode(w + k / format->block_elems * format->block_bytes, decoded, n_piece);
+        format->decode(w + lk_format_bytes(format, k), decoded, n_piece);
         for (size_t r = 0; r < n_rows; r++) {
             for (size_t j = 0; j < n_piece; j += LK_SUM_LANES) {
                 lk_sum16_add(p[r], decoded + j, x + r * x_stride + k + j,

@@ -66,6 +66,11 @@ typedef struct lk_format {
     lk_block_dot (*block_dot)(const uint8_t *block, const int8_t *q);
 } lk_format;
 
+/* Bytes of n_elems elements, a multiple of block_elems. */
+static inline size_t lk_format_bytes(const lk_format *format, size_t n_elems) {
+    return n_elems / format->block_elems * format->block_bytes;
+}
+
 /* Supported formats only; NULL for any other number. */
 const lk_format *lk_format_find(uint32_t type);
 
