@@ -3,7 +3,6 @@
  * a model and KV type that end at the same position must give one row of logits, whatever the
  * threads, instruction sets and batches. A fast wrong result shows at once. */
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +36,9 @@ typedef struct bench {
     size_t n_tests;      /* of the whole command, for the progress bar */
 } bench;
 
-static volatile sig_atomic_t is_interrupted;
 static lk_context *volatile running;
 
 static void on_interrupt(void) {
-    is_interrupted = 1;
     if (running != NULL) {
         lk_context_cancel(running);
     }
@@ -92,7 +89,7 @@ static bool decode(bench *b, size_t n_rows, double *seconds) {
         (void)lk_console_failed("bench", &err);
         return false;
     }
-    return is_interrupted == 0;
+    return lk_console_interrupt_status() == 0;
 }
 
 /* Tokens [from, to) of sequences 0 .. n_parallel-1, one sequence after the other. */
@@ -489,7 +486,7 @@ bool bench_run(const bench_options *options, bench_report *report) {
         free(b->rows);
     }
     free(b);
-    report->is_interrupted = is_interrupted != 0;
+    report->is_interrupted = lk_console_interrupt_status() != 0;
     return ok;
 }
 

@@ -1,6 +1,5 @@
 /* cmd_make_random.c - `lockstep make-random`: a model file with random weights in the shape of a
  * known model, to measure speed and memory with. */
-#include <signal.h>
 #include <stdio.h>
 
 #include "command.h"
@@ -20,17 +19,6 @@ static const char help[] =
     "  --layers N       only so many layers (default: all)\n"
     "  -t, --threads N  threads (default: one per processor); never changes the output\n\n"
     "example: lockstep make-random qwen3-1.7b Q4_K_M random.gguf\n";
-
-static volatile sig_atomic_t is_interrupted;
-
-static void on_interrupt(void) {
-    is_interrupted = 1;
-}
-
-/* Ctrl-C cancels the call, which removes what it has begun to write. */
-static int on_progress(void *ctx, const char *phase, uint64_t done, uint64_t total) {
-    return !is_interrupted && lk_progress_bar_draw(ctx, phase, done, total);
-}
 
 static void print_names(void) {
     (void)fprintf(stderr, "shapes:");
@@ -65,11 +53,11 @@ int lk_command_make_random(int argc, char **argv) {
     params.seed = seed;
     params.n_layers = (uint32_t)n_layers;
     params.n_threads = (uint32_t)n_threads;
-    params.progress = on_progress;
+    params.progress = lk_progress_bar_draw_or_cancel;
     params.progress_ctx = &bar;
     lk_error err;
     const double start = lk_console_seconds();
-    lk_console_catch_interrupt(on_interrupt);
+    lk_console_catch_interrupt(NULL);
     const lk_status status = lk_random_model_write(out_path, &params, &err);
     const double seconds = lk_console_seconds() - start;
     lk_progress_bar_clear(&bar);

@@ -42,11 +42,6 @@ typedef struct report {
     bool is_out_of_memory;
 } report;
 
-/* A signal cancels the call, which removes what it has begun to write. */
-static int on_progress(void *ctx, const char *phase, uint64_t done, uint64_t total) {
-    return lk_console_interrupt_status() == 0 && lk_progress_bar_draw(ctx, phase, done, total);
-}
-
 static double relative_error(double square_error, double square_sum) {
     return square_sum > 0.0 ? sqrt(square_error / square_sum) : 0.0;
 }
@@ -157,7 +152,7 @@ int lk_command_quantize(int argc, char **argv) {
     lk_progress_bar bar;
     lk_progress_bar_init(&bar);
     params.n_threads = (uint32_t)n_threads;
-    params.progress = on_progress;
+    params.progress = lk_progress_bar_draw_or_cancel;
     params.progress_ctx = &bar;
     params.on_tensor = on_tensor;
     params.on_tensor_ctx = &r;

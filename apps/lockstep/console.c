@@ -113,6 +113,10 @@ int lk_progress_bar_draw(void *ctx, const char *phase, uint64_t done, uint64_t t
     return 1;
 }
 
+int lk_progress_bar_draw_or_cancel(void *ctx, const char *phase, uint64_t done, uint64_t total) {
+    return interrupt_signal == 0 && lk_progress_bar_draw(ctx, phase, done, total);
+}
+
 void lk_progress_bar_clear(lk_progress_bar *bar) {
     if (bar->drawn >= 0) {
         (void)fputs("\r\033[K", stderr);

@@ -34,6 +34,9 @@ typedef struct lk_progress_bar {
 } lk_progress_bar;
 void lk_progress_bar_init(lk_progress_bar *bar);
 int lk_progress_bar_draw(void *ctx, const char *phase, uint64_t done, uint64_t total);
+/* The same, for a call that can be cancelled: ends it once a signal has come
+ * (lk_console_catch_interrupt). */
+int lk_progress_bar_draw_or_cancel(void *ctx, const char *phase, uint64_t done, uint64_t total);
 void lk_progress_bar_clear(lk_progress_bar *bar);
 
 /* Seconds of a clock that only goes forward. */
