@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lk/base.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define fuzz_check(condition)                                                                      \
@@ -18,5 +20,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort();                                                                               \
         }                                                                                          \
     } while (0)
+
+/* An allocator that counts what is held; everything must have been given back in the end. */
+typedef struct fuzz_memory {
+    lk_allocator base;
+    size_t live;
+    size_t peak;
+} fuzz_memory;
+
+static inline void *fuzz_memory_alloc(void *ctx, size_t size, size_t align) {
+    fuzz_memory *m = ctx;
+    m->live += size;
+    m->peak = m->live > m->peak ? m->live : m->peak;
+    return aligned_alloc(align, (size + align - 1) & ~(align - 1));
+}
+
+static inline void fuzz_memory_free(void *ctx, void *ptr, size_t size, size_t align) {
+    fuzz_memory *m = ctx;
+    (void)align;
+    m->live -= size;
+    free(ptr);
+}
+
+static inline void fuzz_memory_init(fuzz_memory *m) {
+    *m = (fuzz_memory){{m, fuzz_memory_alloc, fuzz_memory_free}, 0, 0};
+}
 
 #endif

@@ -9,26 +9,6 @@
 
 enum { MAX_ANSWER = 1 << 16 };
 
-typedef struct counter {
-    lk_allocator base;
-    size_t live;
-    size_t peak;
-} counter;
-
-static void *counted_alloc(void *ctx, size_t size, size_t align) {
-    counter *c = ctx;
-    c->live += size;
-    c->peak = c->live > c->peak ? c->live : c->peak;
-    return aligned_alloc(align, (size + align - 1) & ~(align - 1));
-}
-
-static void counted_free(void *ctx, void *ptr, size_t size, size_t align) {
-    counter *c = ctx;
-    (void)align;
-    c->live -= size;
-    free(ptr);
-}
-
 /* The deltas joined: a byte for each change of kind, then the texts. */
 typedef struct record {
     char *text;
@@ -79,7 +59,7 @@ static void on_delta(void *ctx, const lk_chat_delta *delta) {
 }
 
 static void take_apart(const lk_chat_template *t, const char *syntax, const char *text, size_t n,
-                       size_t piece, counter *c, record *r) {
+                       size_t piece, fuzz_memory *c, record *r) {
     lk_chat_parser_params params = LK_CHAT_PARSER_PARAMS_INIT;
     lk_chat_parser *p = NULL;
     *r = (record){.text = NULL};
@@ -102,7 +82,8 @@ static void take_apart(const lk_chat_template *t, const char *syntax, const char
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char source[] = "{{ messages[0].content }}<think></think>";
-    counter c = {{&c, counted_alloc, counted_free}, 0, 0};
+    fuzz_memory c;
+    fuzz_memory_init(&c);
     lk_chat_template *t = NULL;
     size_t n_syntaxes = 0;
     while (lk_chat_syntax_name(n_syntaxes) != NULL) {

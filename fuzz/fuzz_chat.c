@@ -10,26 +10,6 @@
 #include "lk/chat.h"
 #include "text/normalize.h"
 
-typedef struct counter {
-    lk_allocator base;
-    size_t live;
-    size_t peak;
-} counter;
-
-static void *counted_alloc(void *ctx, size_t size, size_t align) {
-    counter *c = ctx;
-    c->live += size;
-    c->peak = c->live > c->peak ? c->live : c->peak;
-    return aligned_alloc(align, (size + align - 1) & ~(align - 1));
-}
-
-static void counted_free(void *ctx, void *ptr, size_t size, size_t align) {
-    counter *c = ctx;
-    (void)align;
-    c->live -= size;
-    free(ptr);
-}
-
 static const char known_messages[] =
     "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"Hi \\u00e9 <|x|>\"},"
     "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\","
@@ -80,7 +60,8 @@ static void try_render(const lk_chat_template *t, const lk_chat_params *params) 
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    counter c = {{&c, counted_alloc, counted_free}, 0, 0};
+    fuzz_memory c;
+    fuzz_memory_init(&c);
     lk_chat_params params = LK_CHAT_PARAMS_INIT;
     lk_chat_template *t = NULL;
     lk_error err = {.message = ""};

@@ -10,26 +10,6 @@
 #include "base/bytes.h"
 #include "gguf/gguf_internal.h"
 
-typedef struct counter {
-    lk_allocator base;
-    size_t live;
-    size_t peak;
-} counter;
-
-static void *counted_alloc(void *ctx, size_t size, size_t align) {
-    counter *c = ctx;
-    c->live += size;
-    c->peak = c->live > c->peak ? c->live : c->peak;
-    return aligned_alloc(align, (size + align - 1) & ~(align - 1));
-}
-
-static void counted_free(void *ctx, void *ptr, size_t size, size_t align) {
-    counter *c = ctx;
-    (void)align;
-    c->live -= size;
-    free(ptr);
-}
-
 static uint32_t sum_of(const void *data, uint64_t n) {
     const uint8_t *p = data;
     uint32_t sum = 0;
@@ -79,7 +59,8 @@ static uint32_t walk_tensors(const lk_gguf *gguf) {
 }
 
 static void try_files(const lk_gguf_buffer *files, uint32_t n_files, size_t size) {
-    counter c = {{&c, counted_alloc, counted_free}, 0, 0};
+    fuzz_memory c;
+    fuzz_memory_init(&c);
     lk_gguf *gguf = NULL;
     lk_error err = {0};
     const lk_status status = lk_gguf_open_memory(files, n_files, &c.base, &gguf, &err);

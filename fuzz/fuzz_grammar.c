@@ -11,26 +11,6 @@
 
 enum { MAX_GRAMMAR = 1 << 12 };
 
-typedef struct counter {
-    lk_allocator base;
-    size_t live;
-    size_t peak;
-} counter;
-
-static void *counted_alloc(void *ctx, size_t size, size_t align) {
-    counter *c = ctx;
-    c->live += size;
-    c->peak = c->live > c->peak ? c->live : c->peak;
-    return aligned_alloc(align, (size + align - 1) & ~(align - 1));
-}
-
-static void counted_free(void *ctx, void *ptr, size_t size, size_t align) {
-    counter *c = ctx;
-    (void)align;
-    c->live -= size;
-    free(ptr);
-}
-
 /* All bytes, a few words, an end. Made once and kept. */
 static const lk_token_trie *vocabulary(void) {
     static const char *const words[] = {"\"",    "{\"", "\":",      "},", "true", "null", "aaaa",
@@ -83,7 +63,7 @@ static void check_mask(lk_matcher *m) {
     fuzz_check(any != 0); /* no dead ends */
 }
 
-static void try_text(const lk_grammar *g, const uint8_t *text, size_t n, counter *c) {
+static void try_text(const lk_grammar *g, const uint8_t *text, size_t n, fuzz_memory *c) {
     int whole = 0;
     lk_error err = {0};
     const lk_status status = lk_grammar_accepts(g, (const char *)text, n, &whole, &err);
@@ -103,7 +83,8 @@ static void try_text(const lk_grammar *g, const uint8_t *text, size_t n, counter
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    counter c = {{&c, counted_alloc, counted_free}, 0, 0};
+    fuzz_memory c;
+    fuzz_memory_init(&c);
     if (size < 2 || size > MAX_GRAMMAR) {
         return 0;
     }

@@ -7,26 +7,6 @@
 
 #include "base/json.h"
 
-typedef struct counter {
-    lk_allocator base;
-    size_t live;
-    size_t peak;
-} counter;
-
-static void *counted_alloc(void *ctx, size_t size, size_t align) {
-    counter *c = ctx;
-    c->live += size;
-    c->peak = c->live > c->peak ? c->live : c->peak;
-    return aligned_alloc(align, (size + align - 1) & ~(align - 1));
-}
-
-static void counted_free(void *ctx, void *ptr, size_t size, size_t align) {
-    counter *c = ctx;
-    (void)align;
-    c->live -= size;
-    free(ptr);
-}
-
 static void check_tree(const lk_json *j, size_t size) {
     size_t n_children = 0;
     for (uint32_t i = 0; i < j->n_values; i++) {
@@ -47,7 +27,8 @@ static void check_tree(const lk_json *j, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    counter c = {{&c, counted_alloc, counted_free}, 0, 0};
+    fuzz_memory c;
+    fuzz_memory_init(&c);
     lk_json j;
     lk_error err = {0};
     const lk_json_limits limits = {1 << 20, 100};

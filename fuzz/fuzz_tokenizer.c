@@ -19,26 +19,6 @@
 
 enum { MAX_TOKENS = 256 + 255 + 255, MAX_TEXT = 1 << 16 };
 
-typedef struct counter {
-    lk_allocator base;
-    size_t live;
-    size_t peak;
-} counter;
-
-static void *counted_alloc(void *ctx, size_t size, size_t align) {
-    counter *c = ctx;
-    c->live += size;
-    c->peak = c->live > c->peak ? c->live : c->peak;
-    return aligned_alloc(align, (size + align - 1) & ~(align - 1));
-}
-
-static void counted_free(void *ctx, void *ptr, size_t size, size_t align) {
-    counter *c = ctx;
-    (void)align;
-    c->live -= size;
-    free(ptr);
-}
-
 /* The bytes of an input, one after another; zeros when there are no more. */
 typedef struct reader {
     const uint8_t *data;
@@ -184,7 +164,8 @@ static void try_vocabulary(reader *r) {
     static vocabulary v;
     static const char *const pres[] = {NULL,     "default",     "llama3", "qwen2",
                                        "smollm", "deepseek-v3", "gpt-4o", "other"};
-    counter c = {{&c, counted_alloc, counted_free}, 0, 0};
+    fuzz_memory c;
+    fuzz_memory_init(&c);
     const uint8_t form = next(r), flags = next(r), n_tokens = next(r), n_merges = next(r);
     lk_vocab_source source = LK_VOCAB_SOURCE_INIT;
     v.n = 0;
@@ -234,7 +215,8 @@ static void try_vocabulary(reader *r) {
 static void try_file(const uint8_t *data, size_t size) {
     static const uint8_t text[] =
         "Once  upon <s>a</s> time\n\n12 \xE2\x96\x81\xE4\xB8\xAD e\xCC\x81 \xFF!";
-    counter c = {{&c, counted_alloc, counted_free}, 0, 0};
+    fuzz_memory c;
+    fuzz_memory_init(&c);
     const lk_gguf_buffer file = {data, size};
     lk_gguf *gguf = NULL;
     lk_tokenizer *t = NULL;
