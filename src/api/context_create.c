@@ -1,7 +1,7 @@
 /* context_create.c - the body of lk_context_create: joins a model and a backend. */
 #include "api/guard.h"
+#include "api/source.h"
 #include "lk/context.h"
-#include "model/model.h"
 
 lk_status lk_context_create(lk_model *model, const lk_context_params *params, lk_context **out,
                             lk_error *err) {
@@ -13,12 +13,7 @@ lk_status lk_context_create(lk_model *model, const lk_context_params *params, lk
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("model"), "the model is NULL");
     }
     const lk_context_params defaults = LK_CONTEXT_PARAMS_INIT;
-    const lk_context_source source = {
-        .model = model,
-        .graph = lk_model_graph(model),
-        .ops = &lk_backend_cpu,
-        .n_ctx_train = lk_model_hparams(model)->n_ctx_train,
-    };
+    const lk_context_source source = lk_source_of(model);
     const lk_fpenv fpenv = lk_fpenv_enter();
     const lk_status status =
         lk_context_build(&source, params != NULL ? params : &defaults, out, err);

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <time.h>
 
+#include "api/source.h"
 #include "base/error.h"
 #include "base/fpenv.h"
 #include "base/params.h"
 #include "engine/scheduler/scheduler.h"
-#include "model/model.h"
 
 LK_NO_TAIL_PADDING(lk_engine_params, reserved);
 /* The size of the pointer is meant. NOLINTNEXTLINE(bugprone-sizeof-expression) */
@@ -29,12 +29,7 @@ lk_status lk_engine_create(lk_model *model, const lk_engine_params *params, lk_e
         return fail_null(err, "model");
     }
     const lk_engine_params defaults = LK_ENGINE_PARAMS_INIT;
-    const lk_context_source source = {
-        .model = model,
-        .graph = lk_model_graph(model),
-        .ops = &lk_backend_cpu,
-        .n_ctx_train = lk_model_hparams(model)->n_ctx_train,
-    };
+    const lk_context_source source = lk_source_of(model);
     const lk_fpenv fpenv = lk_fpenv_enter();
     const lk_status status =
         lk_engine_build(&source, params != NULL ? params : &defaults, out, err);
