@@ -81,3 +81,11 @@ lk_status lk_fail_nomem(lk_error *err, const char *what, size_t n_bytes) {
     return lk_fail(err, LK_E_NOMEM, LK_AT_SUBJECT(what), "cannot allocate %zu bytes for %s",
                    n_bytes, what);
 }
+
+lk_status lk_check_range(const char *name, int64_t value, int64_t min, int64_t max, lk_error *err) {
+    if (value < min || value > max) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(name), "%s is %lld, expected %lld .. %lld",
+                       name, (long long)value, (long long)min, (long long)max);
+    }
+    return LK_OK;
+}

@@ -29,5 +29,7 @@ lk_status lk_fail(lk_error *err, lk_status status, lk_where where, const char *f
     LK_PRINTF(4, 5);
 /* lk_fail for a failed allocation of `what`. */
 lk_status lk_fail_nomem(lk_error *err, const char *what, size_t n_bytes);
+/* LK_OK, or LK_E_ARG for a parameter outside min .. max. */
+lk_status lk_check_range(const char *name, int64_t value, int64_t min, int64_t max, lk_error *err);
 
 #endif

@@ -10,15 +10,6 @@
 
 LK_NO_TAIL_PADDING(lk_context_params, reserved);
 
-static lk_status check_range(const char *name, int64_t value, int64_t min, int64_t max,
-                             lk_error *err) {
-    if (value < min || value > max) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(name), "%s is %lld, expected %lld .. %lld",
-                       name, (long long)value, (long long)min, (long long)max);
-    }
-    return LK_OK;
-}
-
 static lk_status check_params(const lk_context_params *p, lk_error *err) {
     const struct {
         const char *name;
@@ -41,7 +32,7 @@ static lk_status check_params(const lk_context_params *p, lk_error *err) {
     }
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         const lk_status status =
-            check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
+            lk_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
         if (status != LK_OK) {
             return status;
         }

@@ -6,15 +6,6 @@
 #include "base/error.h"
 #include "engine/scheduler/scheduler.h"
 
-static lk_status check_range(const char *name, int64_t value, int64_t min, int64_t max,
-                             lk_error *err) {
-    if (value < min || value > max) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(name), "%s is %lld, expected %lld .. %lld",
-                       name, (long long)value, (long long)min, (long long)max);
-    }
-    return LK_OK;
-}
-
 static lk_status check_prompt(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
     const uint32_t n_vocab = engine->context->graph->n_vocab;
     if (p->prompt == NULL || p->n_prompt == 0) {
@@ -57,13 +48,13 @@ static lk_status check_params(const lk_engine *engine, const lk_request_params *
     }
     lk_status status = check_prompt(engine, p, err);
     if (status == LK_OK) {
-        status = check_range("max_tokens", p->max_tokens, -1, INT64_MAX, err);
+        status = lk_check_range("max_tokens", p->max_tokens, -1, INT64_MAX, err);
     }
     if (status == LK_OK) {
-        status = check_range("n_choices", p->n_choices, 1, LK_MAX_CHOICES, err);
+        status = lk_check_range("n_choices", p->n_choices, 1, LK_MAX_CHOICES, err);
     }
     if (status == LK_OK) {
-        status = check_range("n_top_logprobs", p->n_top_logprobs, 0, LK_MAX_TOP_LOGPROBS, err);
+        status = lk_check_range("n_top_logprobs", p->n_top_logprobs, 0, LK_MAX_TOP_LOGPROBS, err);
     }
     if (status == LK_OK && (p->flags & ~known) != 0) {
         status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("flags"), "flags 0x%x have unknown bits",

@@ -144,31 +144,27 @@ static void *run_engine(void *arg) {
 
 /* ---- life ---- */
 
-static lk_status fail_param(lk_error *err, const char *name, int64_t value, int64_t min,
-                            int64_t max) {
-    return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(name), "%s is %lld, expected %lld .. %lld", name,
-                   (long long)value, (long long)min, (long long)max);
-}
-
 /* Checks what the context does not check, and fills in the defaults. */
 static lk_status fill_params(lk_engine *engine, const lk_context_source *source,
                              const lk_engine_params *given, lk_error *err) {
     lk_engine_params *p = &engine->params;
     *p = *given;
-    if (p->n_slots < 1 || p->n_slots > LK_MAX_SEQUENCES) {
-        return fail_param(err, "n_slots", p->n_slots, 1, LK_MAX_SEQUENCES);
-    }
-    if (p->max_rows < p->n_slots || p->max_rows > LK_MAX_ROWS) {
-        return fail_param(err, "max_rows", p->max_rows, p->n_slots, LK_MAX_ROWS);
-    }
-    if (p->max_queued < 1 || p->max_queued > LK_MAX_QUEUED) {
-        return fail_param(err, "max_queued", p->max_queued, 1, LK_MAX_QUEUED);
-    }
-    if (p->flags > (LK_ENGINE_POISON | LK_ENGINE_NO_CACHE)) {
-        return fail_param(err, "flags", p->flags, 0, LK_ENGINE_POISON | LK_ENGINE_NO_CACHE);
-    }
-    if (p->kv_positions < 0) {
-        return fail_param(err, "kv_positions", p->kv_positions, 0, INT64_MAX);
+    const struct {
+        const char *name;
+        int64_t value, min, max;
+    } ranges[] = {
+        {"n_slots", p->n_slots, 1, LK_MAX_SEQUENCES},
+        {"max_rows", p->max_rows, p->n_slots, LK_MAX_ROWS},
+        {"max_queued", p->max_queued, 1, LK_MAX_QUEUED},
+        {"flags", p->flags, 0, LK_ENGINE_POISON | LK_ENGINE_NO_CACHE},
+        {"kv_positions", p->kv_positions, 0, INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        const lk_status status =
+            lk_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
+        if (status != LK_OK) {
+            return status;
+        }
     }
     const int64_t n_train = (int64_t)source->n_ctx_train;
     if (p->kv_positions == 0) {
@@ -179,7 +175,7 @@ static lk_status fill_params(lk_engine *engine, const lk_context_source *source,
     if (p->n_ctx == 0) {
         p->n_ctx = n_train < most ? n_train : most;
     }
-    return p->n_ctx >= 1 && p->n_ctx <= most ? LK_OK : fail_param(err, "n_ctx", p->n_ctx, 1, most);
+    return lk_check_range("n_ctx", p->n_ctx, 1, most, err);
 }
 
 static lk_status create_context(lk_engine *engine, const lk_context_source *source, lk_error *err) {
@@ -327,8 +323,10 @@ static lk_status check_queue(const lk_engine *engine, int32_t n_choices, lk_erro
     if (engine->wants_stop) {
         return lk_fail(err, LK_E_CANCELLED, LK_NOWHERE, "the engine is ending");
     }
-    if (n_choices > engine->params.max_queued) {
-        return fail_param(err, "n_choices", n_choices, 1, engine->params.max_queued);
+    const lk_status status =
+        lk_check_range("n_choices", n_choices, 1, engine->params.max_queued, err);
+    if (status != LK_OK) {
+        return status;
     }
     if (n_choices > engine->params.max_queued - engine->stats.n_waiting) {
         return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("queue"),
