@@ -1,25 +1,7 @@
 # tool_bench.sh - `lockstep bench`: each output, that digests agree over threads, instruction sets
 # and batches, that the machine is measured, and wrong use.
-set -u
-failed=0
-
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# has FILE PATTERN: FILE (out or err) holds a match.
-has() {
-    grep -e "$2" "$1" >/dev/null || fail "no '$2' in $1 of: $last: $(cat "$1")"
-}
-# run STATUS ARGUMENTS...: standard output to ./out, standard error to ./err.
-run() {
-    expected=$1
-    shift
-    last="bench $*"
-    "$LK_TOOL" bench "$@" >out 2>err
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
+. "$(dirname "$0")/../support/tool_checks.sh"
+command=bench
 
 "$LK_TOOL" make-random qwen3-tiny Q4_K_M a.gguf >out 2>err || fail "no model: $(cat err)"
 
@@ -43,20 +25,20 @@ n=$(awk -F, 'NR > 1 { print $17 }' out | sort -u | wc -l)
 [ "$n" = 3 ] || fail "$last: $n digests of three KV types: $(cat out)"
 
 run 0 a.gguf -p 16 -n 4 -t 1 -r 2
-has out '^machine, 1 threads, all: reads [1-9][0-9.]* GB/s, int8 '
-has out ' pp16 .* +- .* % '
+matches out '^machine, 1 threads, all: reads [1-9][0-9.]* GB/s, int8 '
+matches out ' pp16 .* +- .* % '
 run 0 -t 1
-has out '^machine, 1 threads'
+matches out '^machine, 1 threads'
 run 0 a.gguf -p 16 -n 4 -t 1 -r 2 --no-machine --no-repack -o md
-has out '^| model  *|  *MiB '
-has out '^| qwen3 1.5M Q4_K - Medium '
+matches out '^| model  *|  *MiB '
+matches out '^| qwen3 1.5M Q4_K - Medium '
 run 0 a.gguf -p 16 -n 4 -t 1 -r 2 --no-machine -o json
-has out '"test": "pp16"'
-has out '"is_wrong": false'
-has out '"load_seconds": '
+matches out '"test": "pp16"'
+matches out '"is_wrong": false'
+matches out '"load_seconds": '
 run 0 a.gguf -p 16 -n 4 -d 8 -t 1 -r 2 --no-machine --peer-style
-has out '^| model  *|  *size |  *params | backend    | threads |  *test |  *t/s |$'
-has out '^| qwen3 1.5M Q4_K - Medium  *|  *0.94 MiB |  *1.51 M | CPU  *|  *1 |  *pp16 @ d8 |'
+matches out '^| model  *|  *size |  *params | backend    | threads |  *test |  *t/s |$'
+matches out '^| qwen3 1.5M Q4_K - Medium  *|  *0.94 MiB |  *1.51 M | CPU  *|  *1 |  *pp16 @ d8 |'
 
 # Repacked weights are no second copy: while a model loads, little more than its file is in memory.
 if [ -n "${LK_FULL:-}" ]; then
@@ -69,14 +51,14 @@ if [ -n "${LK_FULL:-}" ]; then
 fi
 
 run 1 none.gguf
-has err 'none.gguf'
+matches err 'none.gguf'
 run 2 a.gguf -p 1,x
-has err "--prompt needs up to 16 numbers from 0 to 1048576, not '1,x'"
+matches err "--prompt needs up to 16 numbers from 0 to 1048576, not '1,x'"
 run 2 a.gguf -n -1
 run 2 a.gguf -b 0
 run 2 a.gguf -t 1,0
 run 2 a.gguf --isa avx3
-has err "not 'avx3'"
+matches err "not 'avx3'"
 run 2 a.gguf --kv-type q4_0
 run 2 a.gguf -o xml
 run 2 a.gguf -r 0

@@ -1,29 +1,15 @@
 # tool_chat.sh - `lockstep chat` from outside, its input a script: answers, commands, blocks of
 # lines, saved conversations, wrong use.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
 model=$LK_DATA/models/tiny-q4_k_m.gguf
 bare=$LK_DATA/tokenizers/tok512.vocab.gguf
-failed=0
 
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# chat STATUS INPUT ARGUMENTS...: standard output to ./out, standard error to ./err.
+# chat STATUS INPUT ARGUMENTS...
 chat() {
-    expected=$1
-    input=$2
+    wanted=$1
+    printf "$2" >in
     shift 2
-    last="chat $* <<$input"
-    printf "$input" | "$LK_TOOL" chat "$@" >out 2>err
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
-says() {
-    grep -F -e "$1" err >/dev/null || fail "$last: no '$1' in: $(cat err)"
-}
-has() {
-    grep -F -e "$1" out >/dev/null || fail "$last: no '$1' in: $(cat out)"
+    tool "$wanted" chat "$@" <in
 }
 
 chat 2 ''

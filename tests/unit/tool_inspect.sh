@@ -1,27 +1,9 @@
 # tool_inspect.sh - `lockstep inspect`: both outputs on the tiny model, hostile strings, wrong use.
 # The digest was computed by another program from the definition in lk/gguf.h.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
+command=inspect
 model=$LK_DATA/models/tiny-q4_k_m.gguf
 digest=8d90a270f4db0983abf3b19de0cf835efc58690f9b0e7852044535a485b5d748
-failed=0
-
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# has TEXT: the output of the last run holds this line or part of a line.
-has() {
-    grep -F -e "$1" out >/dev/null || fail "no '$1' in the output of: $last"
-}
-# run STATUS ARGUMENTS...: standard output to ./out, standard error to ./err.
-run() {
-    expected=$1
-    shift
-    last="inspect $*"
-    "$LK_TOOL" inspect "$@" >out 2>err
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
 
 run 0 "$model"
 has "architecture  qwen3"

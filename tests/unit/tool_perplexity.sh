@@ -1,27 +1,8 @@
 # tool_perplexity.sh - `lockstep perplexity` from outside: figures that do not depend on threads,
 # both outputs, wrong use. The quality figures are judged in docs/quality.md.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
+command=perplexity
 model=$LK_DATA/models/tiny-q4_k_m.gguf
-failed=0
-
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-run() {
-    expected=$1
-    shift
-    last="perplexity $*"
-    "$LK_TOOL" perplexity "$@" >out 2>err </dev/null
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
-says() {
-    grep -F -e "$1" err >/dev/null || fail "$last: no '$1' in: $(cat err)"
-}
-has() {
-    grep -F -e "$1" out >/dev/null || fail "$last: no '$1' in: $(cat out)"
-}
 
 cat >text.txt <<'TEXT'
 The sun was low when the two brothers came to the river. The water was high and brown, and the

@@ -1,52 +1,34 @@
 # tool_quantize.sh - `lockstep quantize`: the report in both forms, what it writes, refusals, wrong
 # use.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
+command=quantize
 model=$LK_DATA/archs/qwen2.gguf
-failed=0
-
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# has FILE PATTERN: FILE (out or err) holds a match.
-has() {
-    grep -e "$2" "$1" >/dev/null || fail "no '$2' in $1 of: $last: $(cat "$1")"
-}
-# run STATUS ARGUMENTS...: standard output to ./out, standard error to ./err.
-run() {
-    expected=$1
-    shift
-    last="quantize $*"
-    "$LK_TOOL" quantize "$@" >out 2>err
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
 
 run 0 "$model" q8.gguf q8_0 -t 2
-has out '^Q8_0 '
-has out '^F32 '
-has out '^total '
-has out '^q8.gguf written in '
+matches out '^Q8_0 '
+matches out '^F32 '
+matches out '^total '
+matches out '^q8.gguf written in '
 [ ! -s err ] || fail "$last wrote to standard error: $(cat err)"
 "$LK_TOOL" inspect --no-digest q8.gguf >out 2>err || fail "q8.gguf cannot be read: $(cat err)"
-has out 'Q8_0 '
+matches out 'Q8_0 '
 
 # Rows of 64 do not divide into blocks of 256: another format, and the report says so.
 run 0 "$model" q4.gguf Q4_K_M --threads=1
-has out ' tensors are Q5_0 instead of Q4_K: '
+matches out ' tensors are Q5_0 instead of Q4_K: '
 run 0 "$model" q4t.gguf Q4_K_M --threads=3 --json
 cmp -s q4.gguf q4t.gguf || fail "the number of threads changes the file"
-has out '"type": "Q4_K_M"'
-has out '"wanted": "Q4_K"'
-has out '"relative_error": 0.0'
+matches out '"type": "Q4_K_M"'
+matches out '"wanted": "Q4_K"'
+matches out '"relative_error": 0.0'
 
 # The input is not overwritten, under whatever name.
 cp "$model" own.gguf
 ln -s own.gguf link.gguf
 run 1 own.gguf own.gguf Q8_0
-has err 'own.gguf is the input'
+matches err 'own.gguf is the input'
 run 1 own.gguf ./link.gguf Q8_0
-has err 'link.gguf is the input'
+matches err 'link.gguf is the input'
 cmp -s "$model" own.gguf || fail "the input was changed"
 rm -f own.gguf link.gguf
 
@@ -70,13 +52,13 @@ if command -v timeout >/dev/null; then
 fi
 
 run 1 q8.gguf again.gguf Q4_0
-has err "is Q8_0 already"
+matches err "is Q8_0 already"
 run 1 no_such_file.gguf x.gguf Q8_0
-has err 'no_such_file.gguf'
+matches err 'no_such_file.gguf'
 run 1 "$model" no/such/folder/x.gguf Q8_0
-has err 'no/such/folder/x.gguf'
+matches err 'no/such/folder/x.gguf'
 run 2 "$model" x.gguf Q9
-has err "'Q9' is no type; the types are Q4_0 .*BF16"
+matches err "'Q9' is no type; the types are Q4_0 .*BF16"
 run 2 "$model" x.gguf
 run 2 "$model" x.gguf Q8_0 more
 run 2 "$model" x.gguf Q8_0 -t 0

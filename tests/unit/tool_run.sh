@@ -1,30 +1,10 @@
 # tool_run.sh - `lockstep run` from outside: text, tables, JSON, seeds, stop texts, the end of the
 # context, Ctrl-C, wrong use.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
+command=run
 model=$LK_DATA/models/tiny-q4_k_m.gguf
 prompt="Once upon a time, there was"
-failed=0
 
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# run STATUS ARGUMENTS...: standard output to ./out, standard error to ./err.
-run() {
-    expected=$1
-    shift
-    last="run $*"
-    "$LK_TOOL" run "$@" >out 2>err </dev/null
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
-# says TEXT: standard error holds it. has TEXT: standard output does.
-says() {
-    grep -F -e "$1" err >/dev/null || fail "$last: no '$1' in: $(cat err)"
-}
-has() {
-    grep -F -e "$1" out >/dev/null || fail "$last: no '$1' in: $(cat out)"
-}
 # same FILE: standard output is as in the file.
 same() {
     cmp -s out "$1" || fail "$last: '$(cat out)' is not '$(cat "$1")'"

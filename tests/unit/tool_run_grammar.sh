@@ -1,24 +1,13 @@
 # tool_run_grammar.sh - `lockstep run` under a grammar, a JSON schema, or for a JSON object: given
 # as text and in files, in every kind of wrong use, with the end that the grammar gives.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
 model=$LK_DATA/models/tiny-q4_k_m.gguf
-failed=0
 
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# run STATUS ARGUMENTS...: standard output to ./out, standard error to ./err.
+# run STATUS ARGUMENTS...: the command of this test.
 run() {
-    expected=$1
+    wanted=$1
     shift
-    last="run $*"
-    "$LK_TOOL" run "$model" -p "Once" "$@" >out 2>err </dev/null
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
-says() {
-    grep -F -e "$1" err >/dev/null || fail "$last: no '$1' in: $(cat err)"
+    tool "$wanted" run "$model" -p "Once" "$@" </dev/null
 }
 # matches REGEX: the whole output is one line that matches.
 matches() {

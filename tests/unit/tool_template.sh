@@ -1,28 +1,12 @@
 # tool_template.sh - `lockstep template` and `run --chat` from outside: prompts, ids, other
 # templates, requests with tools, what templates refuse, wrong use.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
 model=$LK_DATA/models/tiny-q4_k_m.gguf
 bare=$LK_DATA/tokenizers/tok512.vocab.gguf
-failed=0
 
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# run STATUS COMMAND ARGUMENTS...: standard output to ./out, standard error to ./err.
+# run STATUS COMMAND ARGUMENTS...
 run() {
-    expected=$1
-    shift
-    last="$*"
-    "$LK_TOOL" "$@" >out 2>err </dev/null
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
-says() {
-    grep -F -e "$1" err >/dev/null || fail "$last: no '$1' in: $(cat err)"
-}
-has() {
-    grep -F -e "$1" out >/dev/null || fail "$last: no '$1' in: $(cat out)"
+    tool "$@" </dev/null
 }
 # is TEXT: standard output is the text, to the last byte.
 is() {

@@ -1,25 +1,14 @@
 # tool_tokenize.sh - `lockstep tokenize` from outside: rows, ids, JSON, decoding, hostile text,
 # wrong use.
-set -u
+. "$(dirname "$0")/../support/tool_checks.sh"
 model=$LK_DATA/models/tiny-q4_k_m.gguf
 llama=$LK_DATA/tokenizers/tok512.vocab.gguf
-failed=0
 
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failed=1
-}
-# run STATUS ARGUMENTS...: standard output to ./out, standard error to ./err, input from ./in.
+# run STATUS ARGUMENTS...: the command of this test, input from ./in.
 run() {
-    expected=$1
+    wanted=$1
     shift
-    last="tokenize $*"
-    "$LK_TOOL" tokenize "$@" >out 2>err <in
-    status=$?
-    [ "$status" = "$expected" ] || fail "$last: exit status $status, expected $expected: $(cat err)"
-}
-says() {
-    grep -F -e "$1" err >/dev/null || fail "$last: no '$1' in: $(cat err)"
+    tool "$wanted" tokenize "$@" <in
 }
 # prints TEXT: standard output is this and a line end.
 prints() {
