@@ -36,7 +36,8 @@
 #define LK_EXPF_C3 0x1.12585cp-7f
 #define LK_EXPF_C4 0x1.6ffd3ep-10f
 
-static inline float lk_expf(float x) {
+/* 2^n * e^r = e^x: the sum y before 1 is added, and 2^n. */
+static inline float lk_expf_parts(float x, float *power) {
     float t = x * LK_EXPF_LOG2E;
     t = t + LK_EXPF_MAGIC;
     const float n = t - LK_EXPF_MAGIC;
@@ -48,9 +49,15 @@ static inline float lk_expf(float x) {
     y = y * r + LK_EXPF_C1;
     y = y * r + LK_EXPF_C0;
     y = y * (r * r);
-    y = y + r;
+    *power = lk_f32_from_bits((lk_f32_bits(t) << 23) + 0x3f800000u);
+    return y + r;
+}
+
+static inline float lk_expf(float x) {
+    float power;
+    float y = lk_expf_parts(x, &power);
     y = y + 1.0f;
-    y = y * lk_f32_from_bits((lk_f32_bits(t) << 23) + 0x3f800000u);
+    y = y * power;
     y = x < LK_EXPF_MIN ? 0.0f : y;
     return x > LK_EXPF_MAX ? lk_f32_from_bits(0x7f800000u) : y;
 }
@@ -64,19 +71,8 @@ static inline float lk_tanhf(float x) {
     const uint32_t sign = lk_f32_bits(x) & 0x80000000u;
     float z = lk_f32_from_bits(lk_f32_bits(x) & 0x7fffffffu) * 2.0f;
     z = z > LK_TANHF_MAX ? LK_TANHF_MAX : z;
-    float t = z * LK_EXPF_LOG2E;
-    t = t + LK_EXPF_MAGIC;
-    const float n = t - LK_EXPF_MAGIC;
-    float r = z - n * LK_EXPF_LN2_HI;
-    r = r - n * LK_EXPF_LN2_LO;
-    float y = LK_EXPF_C4;
-    y = y * r + LK_EXPF_C3;
-    y = y * r + LK_EXPF_C2;
-    y = y * r + LK_EXPF_C1;
-    y = y * r + LK_EXPF_C0;
-    y = y * (r * r);
-    y = y + r;
-    const float power = lk_f32_from_bits((lk_f32_bits(t) << 23) + 0x3f800000u);
+    float power;
+    const float y = lk_expf_parts(z, &power);
     const float e = y * power + (power - 1.0f);
     return lk_f32_from_bits(lk_f32_bits(e / (e + 2.0f)) | sign);
 }
