@@ -90,15 +90,9 @@ bool lk_jcompile_intern(lk_jcompiler *c, const void *bytes, size_t n, uint32_t *
         *name = (uint32_t)known->i;
         return true;
     }
-    if (p->n_names == c->name_capacity) {
-        const uint32_t capacity = 2 * c->name_capacity;
-        const lk_jstring **grown = lk_jheap_grow(c->heap, (const void *)p->names, p->n_names,
-                                                 capacity, sizeof(const lk_jstring *));
-        if (grown == NULL) {
-            return lk_jcompile_nomem(c);
-        }
-        p->names = grown;
-        c->name_capacity = capacity;
+    if (!lk_jheap_make_room(c->heap, (void *)&p->names, p->n_names, &c->name_capacity,
+                            sizeof(const lk_jstring *))) {
+        return lk_jcompile_nomem(c);
     }
     const lk_jstring *text = lk_jstring_new(c->heap, bytes, n, LK_J_TEMPLATE);
     if (text == NULL ||
@@ -126,14 +120,9 @@ bool lk_jcompile_enter(lk_jcompiler *c) {
 
 bool lk_jemit(lk_jcompiler *c, lk_jop op, uint32_t n, int64_t a, int64_t b) {
     lk_jprogram *p = c->program;
-    if (p->n_code == c->code_capacity) {
-        const uint32_t capacity = 2 * c->code_capacity;
-        lk_jinstr *grown = lk_jheap_grow(c->heap, p->code, p->n_code, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return lk_jcompile_nomem(c);
-        }
-        p->code = grown;
-        c->code_capacity = capacity;
+    if (!lk_jheap_make_room(c->heap, (void *)&p->code, p->n_code, &c->code_capacity,
+                            sizeof *p->code)) {
+        return lk_jcompile_nomem(c);
     }
     p->code[p->n_code++] =
         (lk_jinstr){(uint8_t)op, (uint16_t)n, (int32_t)a, (int32_t)b, c->token.line};
@@ -142,15 +131,9 @@ bool lk_jemit(lk_jcompiler *c, lk_jop op, uint32_t n, int64_t a, int64_t b) {
 
 bool lk_jemit_constant(lk_jcompiler *c, lk_jop op, lk_jvalue value) {
     lk_jprogram *p = c->program;
-    if (p->n_constants == c->constant_capacity) {
-        const uint32_t capacity = 2 * c->constant_capacity;
-        lk_jvalue *grown =
-            lk_jheap_grow(c->heap, p->constants, p->n_constants, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return lk_jcompile_nomem(c);
-        }
-        p->constants = grown;
-        c->constant_capacity = capacity;
+    if (!lk_jheap_make_room(c->heap, (void *)&p->constants, p->n_constants, &c->constant_capacity,
+                            sizeof *p->constants)) {
+        return lk_jcompile_nomem(c);
     }
     p->constants[p->n_constants++] = value;
     return lk_jemit(c, op, 0, p->n_constants - 1, 0);
@@ -408,15 +391,9 @@ static bool filter_statement(lk_jcompiler *c) {
 
 static bool new_macro(lk_jcompiler *c, uint32_t name, uint32_t *index) {
     lk_jprogram *p = c->program;
-    if (p->n_macros == c->macro_capacity) {
-        const uint32_t capacity = 2 * c->macro_capacity;
-        lk_jmacro_code *grown =
-            lk_jheap_grow(c->heap, p->macros, p->n_macros, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return lk_jcompile_nomem(c);
-        }
-        p->macros = grown;
-        c->macro_capacity = capacity;
+    if (!lk_jheap_make_room(c->heap, (void *)&p->macros, p->n_macros, &c->macro_capacity,
+                            sizeof *p->macros)) {
+        return lk_jcompile_nomem(c);
     }
     *index = p->n_macros++;
     p->macros[*index] = (lk_jmacro_code){.name = name};

@@ -16,7 +16,7 @@ typedef struct lk_jcompiler {
     lk_jtoken ahead;
     bool has_ahead;
     lk_jdict *name_numbers;
-    uint32_t code_capacity, constant_capacity, name_capacity, arg_names_capacity, macro_capacity;
+    size_t code_capacity, constant_capacity, name_capacity, arg_names_capacity, macro_capacity;
     uint32_t depth;   /* of nesting */
     uint32_t n_loops; /* around this place, in this macro */
     uint32_t n_soft;  /* conditions around this place: what is unknown may never run */

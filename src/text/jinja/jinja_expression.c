@@ -22,15 +22,9 @@ static bool add_arg_names(lk_jcompiler *c, const uint32_t *names, uint32_t n, ui
     if (n == 0) {
         return true;
     }
-    if (p->n_arg_names == c->arg_names_capacity) {
-        const uint32_t capacity = 2 * c->arg_names_capacity;
-        lk_jnames *grown =
-            lk_jheap_grow(c->heap, p->arg_names, p->n_arg_names, capacity, sizeof *grown);
-        if (grown == NULL) {
-            return lk_jcompile_nomem(c);
-        }
-        p->arg_names = grown;
-        c->arg_names_capacity = capacity;
+    if (!lk_jheap_make_room(c->heap, (void *)&p->arg_names, p->n_arg_names, &c->arg_names_capacity,
+                            sizeof *p->arg_names)) {
+        return lk_jcompile_nomem(c);
     }
     uint32_t *copy = lk_jheap_grow(c->heap, names, n, n, sizeof *copy);
     if (copy == NULL) {

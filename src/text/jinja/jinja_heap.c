@@ -90,6 +90,22 @@ void *lk_jheap_grow(lk_jheap *heap, const void *array, size_t n, size_t count, s
     return grown;
 }
 
+bool lk_jheap_make_room(lk_jheap *heap, void *array, size_t n, size_t *capacity, size_t elem_size) {
+    if (n < *capacity) {
+        return true;
+    }
+    const size_t grown_to = *capacity == 0 ? 16 : 2 * *capacity;
+    void *old = NULL;
+    memcpy(&old, array, sizeof old);
+    void *grown = lk_jheap_grow(heap, old, n, grown_to, elem_size);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(array, &grown, sizeof grown);
+    *capacity = grown_to;
+    return true;
+}
+
 bool lk_jheap_charge(lk_jheap *heap, uint64_t n) {
     heap->steps += n;
     if (heap->steps > heap->max_steps) {

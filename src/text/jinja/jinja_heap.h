@@ -26,6 +26,8 @@ void *lk_jheap_alloc(lk_jheap *heap, size_t n_bytes);
 void *lk_jheap_array(lk_jheap *heap, size_t count, size_t elem_size);
 /* A copy with room for `count` elements of an array that had n of them; the old one is left. */
 void *lk_jheap_grow(lk_jheap *heap, const void *array, size_t n, size_t count, size_t elem_size);
+/* Doubles a full array; `array` is the address of the pointer to it. False sets `failure`. */
+bool lk_jheap_make_room(lk_jheap *heap, void *array, size_t n, size_t *capacity, size_t elem_size);
 
 /* Counts n steps of work; false (and `failure`) when the limit is passed. */
 bool lk_jheap_charge(lk_jheap *heap, uint64_t n);

@@ -18,16 +18,7 @@ static bool make_room(lk_jvm *vm, void *array, size_t n, size_t *capacity, size_
     if (n >= max) {
         return lk_jfail_status(vm, LK_E_LIMIT, "more than %zu %s", max, what);
     }
-    const size_t grown_to = *capacity == 0 ? 16 : 2 * *capacity;
-    void *old = NULL;
-    memcpy(&old, array, sizeof old);
-    void *grown = lk_jheap_grow(&vm->heap, old, n, grown_to, elem_size);
-    if (grown == NULL) {
-        return lk_jheap_failed(vm);
-    }
-    memcpy(array, &grown, sizeof grown);
-    *capacity = grown_to;
-    return true;
+    return lk_jheap_make_room(&vm->heap, array, n, capacity, elem_size) || lk_jheap_failed(vm);
 }
 
 static bool push(lk_jvm *vm, lk_jvalue v) {
