@@ -421,7 +421,7 @@ static part repeat(parser *p, part body, size_t first, uint32_t min, uint32_t ma
         uint32_t entry = round.start;
         if (i >= min) {
             entry = add_split(p, round.start, chain);
-            chain = entry; /* for now `other` is the one before */
+            chain = entry; /* `other` is the one before, until all are connected below */
         }
         if (i == 0) {
             whole.start = entry;
