@@ -8,9 +8,12 @@
 
 enum { N_SEQUENCES = 5, N_TOKENS = 40, N_PROMPT = 6 };
 
-static const char *const grammars[N_SEQUENCES] = {
+static const char two_members[] =
     "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":12},\"b\":{"
-    "\"type\":\"integer\",\"minimum\":3,\"maximum\":77}},\"required\":[\"a\",\"b\"]}",
+    "\"type\":\"integer\",\"minimum\":3,\"maximum\":77}},\"required\":[\"a\",\"b\"]}";
+
+static const char *const grammars[N_SEQUENCES] = {
+    two_members,
     "{\"type\":\"array\",\"items\":{\"enum\":[\"red\",\"green\",1.5,null]},\"minItems\":4}",
     "{\"type\":\"object\"}",
     "{\"type\":\"string\",\"pattern\":\"^[a-z]+( [a-z]+){3,}$\"}",
