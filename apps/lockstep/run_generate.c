@@ -149,7 +149,7 @@ static bool wants_table(const run_options *o) {
 
 /* Sends out what has been added to the text since *n_done. */
 static void print_new_text(const run *r, size_t *n_done) {
-    if (!r->options->json && !wants_table(r->options)) {
+    if (r->text.n > *n_done && !r->options->json && !wants_table(r->options)) {
         print_text(r->text.data + *n_done, r->text.n - *n_done, isatty(STDOUT_FILENO) == 1);
     }
     *n_done = r->text.n;

@@ -36,8 +36,6 @@ static const char *const file_name[] = {"damaged.gguf", NULL};
 
 static void set_key(lk_gguf_writer *w, const change *c) {
     lk_error err;
-    const uint32_t pair[2] = {(uint32_t)c->value,
-                              (uint32_t)c->value + (c->how == SET_MIXED_ARRAY ? 1u : 0u)};
     switch (c->how) {
     case SET_INT:
         REQUIRE_OK(lk_gguf_writer_int(w, c->name, LK_GGUF_U32, (int64_t)c->value, &err), err);
@@ -52,9 +50,12 @@ static void set_key(lk_gguf_writer *w, const change *c) {
         REQUIRE_OK(lk_gguf_writer_string(w, c->name, c->text, strlen(c->text) + 1, &err), err);
         break;
     case SET_EQUAL_ARRAY:
-    case SET_MIXED_ARRAY:
+    case SET_MIXED_ARRAY: {
+        const uint32_t first = (uint32_t)c->value;
+        const uint32_t pair[2] = {first, first + (c->how == SET_MIXED_ARRAY ? 1u : 0u)};
         REQUIRE_OK(lk_gguf_writer_array(w, c->name, LK_GGUF_U32, pair, 2, &err), err);
         break;
+    }
     default:
         break;
     }

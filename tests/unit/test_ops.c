@@ -230,11 +230,11 @@ LK_TEST(matmul_formats_bound) {
     static float x[ROWS][N];
     static float y[ROWS][OUT];
     static int8_t q[ROWS][N];
-    static float d[ROWS][N / 32];
+    static float d[ROWS * (N / 32)];
     static int16_t sums[ROWS][N / 16];
     static float source[N];
     static float decoded[N];
-    static uint8_t w[OUT][N * 4];
+    static uint8_t w[OUT * N * 4];
     fill(x[0], (size_t)ROWS * N, 11);
     for (size_t i = 0; i < lk_format_count(); i++) {
         const lk_format *format = lk_format_at(i);
@@ -244,7 +244,7 @@ LK_TEST(matmul_formats_bound) {
         const size_t row_bytes = N / format->block_elems * format->block_bytes;
         for (size_t o = 0; o < OUT; o++) {
             fill(source, N, 100 + o);
-            format->encode(source, w[0] + o * row_bytes, N);
+            format->encode(source, w + o * row_bytes, N);
         }
         memset(y, 0x55, sizeof y);
         double factor = 1e-6; /* how far rounding of the activations may carry */
@@ -252,10 +252,10 @@ LK_TEST(matmul_formats_bound) {
         if (format->act_group != 0) {
             for (size_t r = 0; r < ROWS; r++) {
                 lk_act_quantize_ref(x[r], N, format->act_group, q[r],
-                                    d[0] + r * (N / format->act_group), sums[r], &flag);
+                                    d + r * (N / format->act_group), sums[r], &flag);
             }
-            const lk_act_rows rows = {q[0], d[0], sums[0], N, N, format->act_group, ROWS};
-            lk_matmul_quant_ref(format, w[0], row_bytes, 1, OUT, &rows, y[0], OUT);
+            const lk_act_rows rows = {q[0], d, sums[0], N, N, format->act_group, ROWS};
+            lk_matmul_quant_ref(format, w, row_bytes, 1, OUT, &rows, y[0], OUT);
             factor = 0.5 / 127;
         } else {
             static float rounded[ROWS][N];
@@ -270,11 +270,11 @@ LK_TEST(matmul_formats_bound) {
                 lk_act_round_ref(x[0], (size_t)ROWS * N, LK_ROUND_16B, rounded[0], &flag);
                 factor = 0x1p-16;
             }
-            matmul(w[0], row_bytes, N, 1, OUT, rounded[0], N, ROWS, y[0], OUT);
+            matmul(w, row_bytes, N, 1, OUT, rounded[0], N, ROWS, y[0], OUT);
         }
         CHECK(flag == 0);
         for (size_t o = 1; o < OUT; o++) {
-            format->decode(w[0] + o * row_bytes, decoded, N);
+            format->decode(w + o * row_bytes, decoded, N);
             for (size_t r = 0; r < ROWS; r++) {
                 double sum = 0.0;
                 double size = 0.0;
@@ -285,7 +285,7 @@ LK_TEST(matmul_formats_bound) {
                 CHECK_MSG(fabs(sum - (double)y[r][o]) <= size * factor * 1.01,
                           "%s: %g, expected %g", format->name, (double)y[r][o], sum);
                 float exact[OUT];
-                lk_matmul_f32act_ref(format, w[0], row_bytes, N, o, o + 1, x[r], N, 1, exact, 0);
+                lk_matmul_f32act_ref(format, w, row_bytes, N, o, o + 1, x[r], N, 1, exact, 0);
                 CHECK_MSG(fabs(sum - (double)exact[o]) <= size * 1e-6, "%s: %g, expected %g",
                           format->name, (double)exact[o], sum);
             }
@@ -315,7 +315,7 @@ LK_TEST(matmul_quant_is_block_dots) {
     enum { N = 768, ROWS = 3, OUT = 4 };
     static float x[ROWS][N];
     static int8_t q[ROWS][N];
-    static float d[ROWS][N / 32];
+    static float d[ROWS * (N / 32)];
     static int16_t sums[ROWS][N / 16];
     static uint8_t w[OUT * N * 2];
     uint64_t seed = 21;
@@ -329,19 +329,18 @@ LK_TEST(matmul_quant_is_block_dots) {
         const size_t row_bytes = N / format->block_elems * format->block_bytes;
         uint32_t flag = 0;
         for (size_t r = 0; r < ROWS; r++) {
-            lk_act_quantize_ref(x[r], N, format->act_group, q[r], d[0] + r * n_groups, sums[r],
-                                &flag);
+            lk_act_quantize_ref(x[r], N, format->act_group, q[r], d + r * n_groups, sums[r], &flag);
         }
         for (size_t k = 0; k < OUT * row_bytes; k++) {
             w[k] = (uint8_t)(lk_test_random(&seed) >> 32);
         }
-        const lk_act_rows rows = {q[0], d[0], sums[0], N, N, format->act_group, ROWS};
+        const lk_act_rows rows = {q[0], d, sums[0], N, N, format->act_group, ROWS};
         float y[ROWS][OUT];
         lk_matmul_quant_ref(format, w, row_bytes, 0, OUT, &rows, y[0], OUT);
         for (size_t r = 0; r < ROWS; r++) {
             for (size_t o = 0; o < OUT; o++) {
                 const float want =
-                    blocks_in_order(format, w + o * row_bytes, q[r], d[0] + r * n_groups, N);
+                    blocks_in_order(format, w + o * row_bytes, q[r], d + r * n_groups, N);
                 CHECK_MSG(y[r][o] == want || (isnan(y[r][o]) && isnan(want)), "%s: %a, expected %a",
                           format->name, (double)y[r][o], (double)want);
             }

@@ -216,6 +216,9 @@ static bool op_make_dict(lk_jvm *vm, const lk_jinstr *i) {
     if (dict == NULL) {
         return lk_jheap_failed(vm);
     }
+    if (i->n == 0) { /* perhaps there is no stack yet */
+        return push(vm, (lk_jvalue){.type = LK_J_DICT, .dict = dict});
+    }
     vm->n_stack -= 2 * (size_t)i->n;
     const lk_jvalue *pairs = vm->stack + vm->n_stack;
     for (size_t k = 0; k < i->n; k++) {
