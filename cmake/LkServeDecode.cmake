@@ -11,6 +11,9 @@ if(TARGET PkgConfig::DECODE_JANSSON)
     ${folder}/serve/serve_tools.c)
   target_include_directories(lk_serve_decode PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options)
+  if(LK_BUILD_FUZZERS)
+    target_compile_options(lk_serve_decode PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 endif()
 
 # Sets ${libraries} to what a fuzz target needs beside the library, ${missing} when it is not there.

@@ -172,8 +172,8 @@ print_table() {
 # fuzz_run: builds the fuzz targets and lets each look for new inputs for some seconds.
 fuzz_run() {
     local target name found options
-    cmake --preset fuzz && cmake --build --preset fuzz || return 1
-    found=$(find build/fuzz/fuzz -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x | sort)
+    cmake --preset asan && cmake --build --preset asan || return 1
+    found=$(find build/asan/fuzz -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x | sort)
     [ -n "$found" ] || { echo "no fuzz targets"; return 1; }
     for target in $found; do
         name=${target##*/fuzz_}
@@ -216,9 +216,9 @@ if is_wanted release; then
     preset_step release "$every"
 fi
 if is_wanted dev-clang && needs dev-clang clang; then
-    preset_step dev-clang 'unit|checkkern|golden' "${short[@]}"
+    preset_step dev-clang 'checkkern|golden' "${short[@]}"
 fi
-if is_wanted asan; then
+if is_wanted asan && needs asan clang; then
     preset_step asan 'unit|fault|fuzz|golden' "${short[@]}"
 fi
 if is_wanted tsan; then
