@@ -32,6 +32,8 @@ uint32_t lk_loader_size_or(lk_loader *loader, const char *key, uint32_t high, ui
 uint32_t lk_loader_u32_or(lk_loader *loader, const char *key, uint32_t fallback);
 double lk_loader_float(lk_loader *loader, const char *key);
 double lk_loader_float_or(lk_loader *loader, const char *key, double fallback);
+/* The n integers of an array. The key is needed; all 0 after an error. */
+void lk_loader_u32s(lk_loader *loader, const char *key, uint32_t *out, uint32_t n);
 /* Text of fewer than `size` bytes; "" where the key is absent. */
 void lk_loader_text(lk_loader *loader, const char *key, char *text, size_t size);
 /* The key describes and changes nothing: may be there with any value. */

@@ -158,6 +158,32 @@ uint32_t lk_loader_u32_or(lk_loader *loader, const char *key, uint32_t fallback)
     return read_u32(loader, key, false, fallback);
 }
 
+void lk_loader_u32s(lk_loader *loader, const char *key, uint32_t *out, uint32_t n) {
+    lk_gguf_value value;
+    memset(out, 0, n * sizeof out[0]);
+    if (!read_key(loader, key, true, &value)) {
+        return;
+    }
+    if (value.type != LK_GGUF_ARRAY || !is_integer(value.elem_type)) {
+        fail_type(loader, key, &value, "an array of integers");
+        return;
+    }
+    if (value.n != n) {
+        lk_loader_fail(loader, LK_E_FORMAT, key, "key %s.%s has %llu elements, expected %u",
+                       loader->arch, key, (unsigned long long)value.n, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t element = array_element(&value, i);
+        if (element < 0 || element > INT32_MAX) {
+            lk_loader_fail(loader, LK_E_FORMAT, key, "element %u of key %s.%s is %lld", i,
+                           loader->arch, key, (long long)element);
+            return;
+        }
+        out[i] = (uint32_t)element;
+    }
+}
+
 static double read_float(lk_loader *loader, const char *key, bool required, double fallback) {
     lk_gguf_value value;
     if (!read_key(loader, key, required, &value)) {

@@ -56,6 +56,20 @@ void lk_random_keys_add_text(lk_random_keys *keys, const char *list) {
     }
 }
 
+enum { MAX_ELEMENTS = 8 };
+
+/* The elements of a key with commas, little-endian; returns how many, 0 for any other key. */
+static uint32_t elements_of(const lk_random_key *key, uint8_t bytes[MAX_ELEMENTS * 4]) {
+    uint32_t n = 0;
+    const char *at = strchr(key->text, ',') != NULL ? key->text : "";
+    while (*at != '\0' && n < MAX_ELEMENTS) {
+        char *end = NULL;
+        lk_store_u32(bytes + (size_t)n++ * 4, (uint32_t)strtoul(at, &end, 10));
+        at = *end == ',' ? end + 1 : end;
+    }
+    return n;
+}
+
 lk_status lk_random_keys_write(const lk_random_keys *keys, const char *arch, lk_gguf_writer *w,
                                lk_error *err) {
     lk_status status = LK_OK;
@@ -63,7 +77,11 @@ lk_status lk_random_keys_write(const lk_random_keys *keys, const char *arch, lk_
         const lk_random_key *key = &keys->keys[i];
         char name[96];
         (void)snprintf(name, sizeof name, "%s.%s", arch, key->name);
-        if (key->text[0] != '\0') {
+        uint8_t elements[MAX_ELEMENTS * 4];
+        const uint32_t n = elements_of(key, elements);
+        if (n != 0) {
+            status = lk_gguf_writer_array(w, name, LK_GGUF_U32, elements, n, err);
+        } else if (key->text[0] != '\0') {
             status = lk_gguf_writer_string(w, name, key->text, strlen(key->text), err);
         } else if (key->is_float) {
             status = lk_gguf_writer_float(w, name, LK_GGUF_F32, key->number, err);
@@ -114,7 +132,17 @@ static void make_image(image *m, const lk_random_tensors_params *params) {
         char name[96];
         (void)snprintf(name, sizeof name, "%s.%s", params->arch, key->name);
         put_text(m, name);
-        if (key->text[0] != '\0') {
+        uint8_t elements[MAX_ELEMENTS * 4];
+        const uint32_t n = elements_of(key, elements);
+        if (n != 0) {
+            put_u32(m, LK_GGUF_ARRAY);
+            put_u32(m, LK_GGUF_U32);
+            put_u32(m, n);
+            put_u32(m, 0);
+            for (uint32_t k = 0; k < n; k++) {
+                put_u32(m, lk_load_u32(elements + (size_t)k * 4));
+            }
+        } else if (key->text[0] != '\0') {
             put_u32(m, LK_GGUF_STRING);
             put_text(m, key->text);
         } else if (key->is_float) {

@@ -10,7 +10,7 @@
 /* A key without the architecture's prefix. Text where `text` is not NULL, else a number. */
 typedef struct lk_random_key {
     char name[48];
-    char text[16]; /* "": a number */
+    char text[16]; /* "": a number; with a comma in it: an array of whole numbers */
     bool is_float;
     double number;
 } lk_random_key;
@@ -25,7 +25,8 @@ typedef struct lk_random_keys {
 /* A key that is there already gets the new value. */
 void lk_random_keys_add_int(lk_random_keys *keys, const char *name, uint32_t value);
 void lk_random_keys_add_float(lk_random_keys *keys, const char *name, double value);
-/* "name=value name=value": whole numbers, numbers with a point, words. */
+/* "name=value name=value": whole numbers, numbers with a point, whole numbers with commas between
+ * them, words. */
 void lk_random_keys_add_text(lk_random_keys *keys, const char *list);
 lk_status lk_random_keys_write(const lk_random_keys *keys, const char *arch, lk_gguf_writer *w,
                                lk_error *err);

@@ -28,7 +28,7 @@ static const reference references[] = {
     {"llama-untied", 3}, {"llama-bias", 3},   {"qwen2", 3},      {"qwen3", 3},
     {"qwen3moe", 3},     {"granite", 3},      {"smollm3", 3},    {"olmo2", 3},
     {"phi3", 3},         {"mistral3", 4},     {"gemma2", 3},     {"gemma3", 3},
-    {"gpt-oss", 4},      {"qwen2moe", 3},     {"glm4", 3},
+    {"gpt-oss", 4},      {"qwen2moe", 3},     {"qwen2vl", 3},    {"glm4", 3},
 };
 
 static uint32_t read_numbers(const char *line, const char *word, uint32_t max, int32_t *out) {
@@ -473,6 +473,8 @@ static const mistake mistakes[] = {
     {"qwen2moe", "expert weights renormalised", other_weights, 0.587},
     {"qwen2moe", "gate of the shared expert ignored", no_row_gate, 0.829},
     {"qwen2moe", "biases ignored", no_biases, 1.36},
+    {"qwen2vl", "other rotary pairing", other_pairing, 1.19},
+    {"qwen2vl", "biases ignored", no_biases, 1.38},
     {"granite", "rotary base doubled", double_base, 0.059},
     {"granite", "attention scale ignored", usual_score_scale, 0.43},
     {"granite", "residual scale ignored", no_residual_scale, 1.1},

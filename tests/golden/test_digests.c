@@ -23,7 +23,8 @@ static const golden_case cases[] = {
     {"tiny", 32, false},   {"tiny", 150, false},    {"small", 80, false},   {"gemma2", 150, true},
     {"gemma3", 150, true}, {"glm4", 40, true},      {"gpt-oss", 150, true}, {"granite", 40, true},
     {"llama", 40, true},   {"mistral3", 300, true}, {"olmo2", 40, true},    {"phi3", 40, true},
-    {"qwen2", 40, true},   {"qwen2moe", 40, true},  {"qwen3moe", 40, true}, {"smollm3", 40, true},
+    {"qwen2", 40, true},   {"qwen2moe", 40, true},  {"qwen2vl", 40, true},  {"qwen3moe", 40, true},
+    {"smollm3", 40, true},
 };
 static const char *const kv_names[3] = {"f32", "f16", "q8_0"};
 

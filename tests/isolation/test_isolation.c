@@ -32,7 +32,7 @@ static const target families[] = {
     {"gpt-oss", false, true},  {"granite", false, true},  {"llama", false, true},
     {"mistral3", false, true}, {"olmo2", false, true},    {"phi3", false, true},
     {"qwen2", false, true},    {"qwen2moe", false, true}, {"qwen3moe", false, true},
-    {"smollm3", false, true},
+    {"qwen2vl", false, true},  {"smollm3", false, true},
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

@@ -16,6 +16,7 @@ typedef enum change_kind {
     SET_TEXT_AND_NUL, /* the zero that ends it belongs to it */
     SET_EQUAL_ARRAY,  /* value, value */
     SET_MIXED_ARRAY,  /* value, value + 1 */
+    SET_FOUR,         /* value, four times */
     DROP_TENSOR,
     RENAME_TENSOR,
     STORE_F16,
@@ -50,10 +51,14 @@ static void set_key(lk_gguf_writer *w, const change *c) {
         REQUIRE_OK(lk_gguf_writer_string(w, c->name, c->text, strlen(c->text) + 1, &err), err);
         break;
     case SET_EQUAL_ARRAY:
-    case SET_MIXED_ARRAY: {
+    case SET_MIXED_ARRAY:
+    case SET_FOUR: {
         const uint32_t first = (uint32_t)c->value;
-        const uint32_t pair[2] = {first, first + (c->how == SET_MIXED_ARRAY ? 1u : 0u)};
-        REQUIRE_OK(lk_gguf_writer_array(w, c->name, LK_GGUF_U32, pair, 2, &err), err);
+        const uint32_t second = first + (c->how == SET_MIXED_ARRAY ? 1u : 0u);
+        const uint32_t elements[4] = {first, second, first, first};
+        REQUIRE_OK(lk_gguf_writer_array(w, c->name, LK_GGUF_U32, elements,
+                                        c->how == SET_FOUR ? 4 : 2, &err),
+                   err);
         break;
     }
     default:
@@ -62,7 +67,7 @@ static void set_key(lk_gguf_writer *w, const change *c) {
 }
 
 static bool is_key_change(change_kind how) {
-    return how >= DROP_KEY && how <= SET_MIXED_ARRAY;
+    return how >= DROP_KEY && how <= SET_FOUR;
 }
 
 /* The tensor as it is written; false: not at all. */
@@ -170,6 +175,7 @@ typedef struct damage {
 #define MISTRAL3 "archs/mistral3.gguf"
 #define PHI3 "archs/phi3.gguf"
 #define QWEN2MOE "archs/qwen2moe.gguf"
+#define QWEN2VL "archs/qwen2vl.gguf"
 #define SMOLLM3 "archs/smollm3.gguf"
 
 static const damage damages[] = {
@@ -414,6 +420,22 @@ static const damage damages[] = {
      {DROP_ROW, "blk.0.ffn_up_shexp.weight", 0, ""},
      LK_E_FORMAT,
      {"tensor blk.0.ffn_up_shexp.weight", "shape [64, 47]", "expected [64, 48]"}},
+    {QWEN2VL,
+     {DROP_KEY, "qwen2vl.rope.dimension_sections", 0, ""},
+     LK_E_FORMAT,
+     {"qwen2vl.rope.dimension_sections", "missing", ""}},
+    {QWEN2VL,
+     {SET_INT, "qwen2vl.rope.dimension_sections", 8, ""},
+     LK_E_FORMAT,
+     {"dimension_sections", "expected an array of integers", ""}},
+    {QWEN2VL,
+     {SET_EQUAL_ARRAY, "qwen2vl.rope.dimension_sections", 4, ""},
+     LK_E_FORMAT,
+     {"dimension_sections", "2 elements", "expected 4"}},
+    {QWEN2VL,
+     {SET_FOUR, "qwen2vl.rope.dimension_sections", 2, ""},
+     LK_E_UNSUPPORTED,
+     {"dimension_sections", "[2, 2, 2, 2]", "together 8"}},
     {SMOLLM3,
      {SET_INT, "smollm3.attention.sliding_window", 4096, ""},
      LK_E_UNSUPPORTED,

@@ -247,8 +247,8 @@ LK_TEST(every_shape_has_its_tensors) {
 /* The small shapes of families with tensors of their own. */
 LK_TEST(families) {
     static const char *const names[] = {"family.gguf", NULL};
-    static const char *const shapes[] = {"gemma3-tiny", "gpt-oss-tiny", "phi3-tiny",
-                                         "qwen2moe-tiny", "glm4-tiny"};
+    static const char *const shapes[] = {"gemma3-tiny",   "gpt-oss-tiny", "phi3-tiny",
+                                         "qwen2moe-tiny", "qwen2vl-tiny", "glm4-tiny"};
     test_folder_make();
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const char *path = test_folder_path(names[0]);

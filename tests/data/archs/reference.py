@@ -17,8 +17,9 @@ SIZES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q"
 
 
 KNOWN = "llama", "olmo2", "phi3", "qwen2", "qwen3moe"
-MADE = "glm4", "qwen2moe"
-WRONG = {"glm4": ("pairing", "all of the head", "biases", "norms after", "up first")}
+MADE = "glm4", "qwen2moe", "qwen2vl"
+WRONG = {"glm4": ("pairing", "all of the head", "biases", "norms after", "up first"),
+         "qwen2vl": ("pairing", "biases", "height and width stand still")}
 NEIGHBOURS = "glm4", "llama"  # the rotary embedding turns elements 2i and 2i + 1, not i and i + n/2
 
 
@@ -112,10 +113,15 @@ class Model:
     def rotate(self, v, pos):
         n = len(v) if self.wrong == "all of the head" else self.k.get("rope.dimension_count", len(v))
         out = list(v)
+        components = [pos, pos, pos]  # time, height, width: text and audio have three equal ones
+        if self.wrong == "height and width stand still":
+            components = [pos, 0, 0]
+        sections = self.k.get("rope.dimension_sections", [n // 2])
+        component_of = [c for c, size in zip(components, sections) for _ in range(size)]
         for i in range(n // 2):
             near = (self.arch in NEIGHBOURS) != (self.wrong == "pairing")
             p, q = (2 * i, 2 * i + 1) if near else (i, i + n // 2)
-            a = pos * self.k["rope.freq_base"] ** (-2.0 * i / n)
+            a = component_of[i] * self.k["rope.freq_base"] ** (-2.0 * i / n)
             c, s = math.cos(a), math.sin(a)
             out[p], out[q] = v[p] * c - v[q] * s, v[p] * s + v[q] * c
         return out
@@ -251,9 +257,23 @@ def qwen2moe():
     return keys, shapes
 
 
+def qwen2vl():
+    keys = dict(context_length=256, embedding_length=64, block_count=2, feed_forward_length=96)
+    keys.update({"attention.head_count": 4, "attention.head_count_kv": 2,
+                 "attention.layer_norm_rms_epsilon": float32(1e-6), "rope.freq_base": 1000000.0,
+                 "rope.dimension_sections": [2, 3, 3, 0]})
+    shapes = {}
+    for layer in range(2):
+        b = "blk.%d." % layer
+        shapes.update(qkv_shapes(b))
+        shapes.update({b + "ffn_gate.weight": [64, 96], b + "ffn_up.weight": [64, 96],
+                       b + "ffn_down.weight": [96, 64]})
+    return keys, shapes
+
+
 def make(arch):
     rng = random.Random(20261130)
-    own, layers = {"glm4": glm4, "qwen2moe": qwen2moe}[arch]()
+    own, layers = {"glm4": glm4, "qwen2moe": qwen2moe, "qwen2vl": qwen2vl}[arch]()
     keys = {"general.architecture": arch, "general.name": "tiny random " + arch}
     keys.update({arch + "." + k: v for k, v in own.items()})
     shapes = {"token_embd.weight": [64, 128], "output_norm.weight": [64], "output.weight": [64, 128]}
@@ -271,6 +291,7 @@ def make(arch):
     head = [r for k, r in Reader(path("qwen2.gguf")).raw if k.startswith("tokenizer.")]
     for k, v in keys.items():
         kind, raw = (8, text(v)) if isinstance(v, str) else (4, struct.pack("<I", v)) if isinstance(v, int) \
+            else (9, struct.pack("<IQ%di" % len(v), 5, len(v), *v)) if isinstance(v, list) \
             else (6, struct.pack("<f", v))
         head.append(text(k) + struct.pack("<I", kind) + raw)
     infos, data = b"", b""
