@@ -180,7 +180,8 @@ LK_TEST(engine_isolation) {
     REQUIRE_OK(lk_model_open(lk_test_data("models/tiny-q4_k_m.gguf"), NULL, &model, &err), err);
     lk_model_info info = LK_MODEL_INFO_INIT;
     REQUIRE_OK(lk_model_get_info(model, &info, &err), err);
-    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+    const size_t n_types = lk_test_size(1, 3, 3);
+    for (size_t t = 0; t < n_types; t++) {
         lk_context_params alone = LK_CONTEXT_PARAMS_INIT;
         alone.n_threads = 1;
         alone.kv_positions = MAX_PROMPT + MAX_TOKENS;
@@ -195,8 +196,9 @@ LK_TEST(engine_isolation) {
             run_setting(model, &alone, &settings[s], n_jobs, &rng, &n_preempted, &n_cached);
         }
     }
-    (void)printf("%u requests, 5 settings, 3 KV pairs, twice: %llu put back, %llu cached tokens\n",
-                 n_jobs, (unsigned long long)n_preempted, (unsigned long long)n_cached);
+    (void)printf(
+        "%u requests, 5 settings, %zu KV pairs, twice: %llu put back, %llu cached tokens\n", n_jobs,
+        n_types, (unsigned long long)n_preempted, (unsigned long long)n_cached);
     CHECK(n_cached > 0 && (n_jobs < 20 || n_preempted > 0));
     lk_model_close(model);
 }
