@@ -1,0 +1,140 @@
+/* verify_options.c - see verify_options.h. */
+#include "verify_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "open_model.h"
+#include "options.h"
+
+static const char help[] =
+    "usage: lockstep verify MODEL [OPTIONS]\n"
+    "Does what a sequence gets depend on anything but itself? Runs sequences alone and together, "
+    "cut,\n"
+    "moved, restarted and under load, compares them, and names the factor that makes a "
+    "difference.\n"
+    "Exit status: 0 all equal, 1 something differs, 2 it could not run.\n\n"
+    "  --target NAME        self (default: this program, to the bit)\n"
+    "  --suite NAME         quick (default), full or soak\n"
+    "  --only NAME,...      these experiments; --only list shows all\n"
+    "  -r, --repetitions N  runs of each case\n"
+    "  --seed S             of what is drawn\n"
+    "  -n N                 tokens that each sequence generates\n"
+    "  -stagger K,...       with which decode row the other sequence joins\n"
+    "  -f16                 KV cache f16; --kv-type T[,T] f32, f16, q8_0, keys and values apart\n"
+    "  -t, --threads N      threads of the plain runs (1)\n"
+    "  --set NAME=X,...     factors of all runs; with --only case one run as it says\n"
+    "\nexample: lockstep verify model.gguf\n";
+
+typedef struct raw {
+    const char *suite;
+    const char *kv;
+    const char *stagger;
+    bool f16;
+    int64_t n;
+    int64_t n_threads;
+    bool threads_given;
+} raw;
+
+static bool read_suite(const char *text, verify_options *o) {
+    static const struct {
+        const char *name;
+        verify_suite suite;
+    } suites[] = {{"quick", VERIFY_QUICK}, {"full", VERIFY_FULL}, {"soak", VERIFY_SOAK}};
+    for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
+        if (strcmp(text, suites[i].name) == 0) {
+            o->suite = suites[i].suite;
+            return true;
+        }
+    }
+    (void)lk_console_error("verify", "--suite needs quick, full or soak, not '%s'", text);
+    return false;
+}
+
+static bool read_joins(const char *text, verify_options *o) {
+    for (const char *at = text;;) {
+        char *end = NULL;
+        const long long x = strtoll(at, &end, 10);
+        if (end == at || x < 0 || x > 1 << 20 || o->n_joins == VERIFY_MAX_LIST ||
+            (*end != ',' && *end != '\0')) {
+            (void)lk_console_error("verify",
+                                   "-stagger needs up to %d numbers from 0 to 1048576, not '%s'",
+                                   VERIFY_MAX_LIST, text);
+            return false;
+        }
+        o->joins[o->n_joins++] = x;
+        if (*end == '\0') {
+            return true;
+        }
+        at = end + 1;
+    }
+}
+
+/* The factors that options stand for. */
+static bool read_base(const raw *r, verify_options *o) {
+    lk_kv_type k = LK_KV_F16;
+    lk_kv_type v = LK_KV_F16;
+    char why[VERIFY_WHY];
+    verify_point_init(&o->base);
+    if (r->kv != NULL && !lk_parse_kv_type("verify", r->kv, &k, &v)) {
+        return false;
+    }
+    if (r->kv != NULL && r->f16) {
+        (void)lk_console_error("verify", "-f16 and --kv-type exclude each other");
+        return false;
+    }
+    o->base.value[VERIFY_K_TYPE] = k;
+    o->base.value[VERIFY_V_TYPE] = v;
+    if (r->n > 0) {
+        o->base.value[VERIFY_N] = r->n;
+    }
+    if (r->n_threads > 0) {
+        o->base.value[VERIFY_THREADS] = r->n_threads;
+    }
+    if (o->set != NULL && !verify_point_parse(&o->base, o->set, why, sizeof why)) {
+        (void)lk_console_error("verify", "--set: %s", why);
+        return false;
+    }
+    return true;
+}
+
+bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_status) {
+    raw r = {.suite = "quick"};
+    *o = (verify_options){.target = "self", .seed = 20261130};
+    const lk_option options[] = {
+        {"--target", NULL, LK_OPTION_TEXT, &o->target, 0, 0, NULL},
+        {"--suite", NULL, LK_OPTION_TEXT, &r.suite, 0, 0, NULL},
+        {"--only", NULL, LK_OPTION_TEXT, &o->only, 0, 0, NULL},
+        {"--repetitions", "-r", LK_OPTION_INT, &o->n_repetitions, 1, VERIFY_MAX_REPETITIONS, NULL},
+        {"--seed", NULL, LK_OPTION_U64, &o->seed, 0, 0, NULL},
+        {"--tokens", "-n", LK_OPTION_INT, &r.n, 1, 1 << 20, &o->n_given},
+        {"--stagger", "-stagger", LK_OPTION_TEXT, &r.stagger, 0, 0, NULL},
+        {"--f16", "-f16", LK_OPTION_FLAG, &r.f16, 0, 0, NULL},
+        {"--kv-type", NULL, LK_OPTION_TEXT, &r.kv, 0, 0, NULL},
+        {"--threads", "-t", LK_OPTION_INT, &r.n_threads, 1, 256, NULL},
+        {"--set", NULL, LK_OPTION_TEXT, &o->set, 0, 0, NULL},
+    };
+    const lk_positional positionals[] = {{"MODEL", &o->model, false}};
+    const lk_command_line line = {"verify",    help,
+                                  options,     sizeof options / sizeof options[0],
+                                  positionals, sizeof positionals / sizeof positionals[0]};
+    if (!lk_options_parse(&line, argc, argv, exit_status)) {
+        return false;
+    }
+    const bool ok = read_suite(r.suite, o) && (r.stagger == NULL || read_joins(r.stagger, o)) &&
+                    read_base(&r, o);
+    *exit_status = ok ? 0 : 2;
+    return ok;
+}
+
+bool verify_options_has(const verify_options *o, const char *experiment) {
+    const size_t n = strlen(experiment);
+    for (const char *at = o->only; at != NULL && *at != '\0';) {
+        const size_t length = strcspn(at, ",");
+        if (length == n && strncmp(at, experiment, n) == 0) {
+            return true;
+        }
+        at += length + (at[length] == ',');
+    }
+    return o->only == NULL;
+}

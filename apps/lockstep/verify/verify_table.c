@@ -1,0 +1,105 @@
+/* verify_table.c - the terminal: one line for each case as it is done, more where one differs. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "open_model.h"
+#include "printable.h"
+#include "verify.h"
+
+static bool is_terminal(void) {
+    return isatty(STDERR_FILENO) == 1;
+}
+
+void verify_progress(const verify *v, const char *what) {
+    if (is_terminal()) {
+        (void)fprintf(stderr, "\r\x1b[K[%d/%d] %s: %.60s", v->i_experiment, v->n_experiments,
+                      v->experiment, what);
+        (void)fflush(stderr);
+    }
+}
+
+void verify_progress_clear(void) {
+    if (is_terminal()) {
+        (void)fprintf(stderr, "\r\x1b[K");
+        (void)fflush(stderr);
+    }
+}
+
+void verify_table_head(const verify *v) {
+    (void)printf("target  %s\n        ", v->target->name);
+    (void)lk_print_escaped(stdout, v->target->description, strlen(v->target->description), 400);
+    if (v->options->model != NULL) {
+        (void)printf("\nmodel   %s", v->options->model);
+    }
+    if (v->has_digest) {
+        char hex[65];
+        lk_hex(v->model_digest, 32, hex);
+        (void)printf("\n        digest %s", hex);
+    }
+    (void)printf("\nmachine %s\n\n%-10s %-36s %-12s %9s  %s\n", v->machine, "experiment", "case",
+                 "verdict", "differ", "first token that differs");
+    (void)fflush(stdout);
+}
+
+static void print_trace(const verify_trace *t) {
+    (void)printf("             %s: first_div %d of %d, maxrun %d, distinct %d", t->name,
+                 t->first_div, t->n, t->maxrun, t->distinct);
+    if (t->first_bit_pos >= 0 && t->i_step >= 0) {
+        (void)printf("; bits differ from position %lld, call %d, row %d",
+                     (long long)t->first_bit_pos, t->i_step, t->i_row);
+    } else if (t->first_bit_pos >= 0) {
+        (void)printf("; bits differ from position %lld", (long long)t->first_bit_pos);
+    }
+    if (t->logprob_gap > 0) {
+        (void)printf("; log probabilities by %.2g", t->logprob_gap);
+    }
+    if (t->detail[0] != '\0') {
+        (void)printf("\n               %s", t->detail);
+    }
+    (void)printf("\n");
+}
+
+void verify_table_line(const verify *v, const verify_line *line) {
+    verify_progress_clear();
+    char count[24] = "";
+    if (line->n_runs > 0) {
+        (void)snprintf(count, sizeof count, "%d/%d", line->n_differ, line->n_runs);
+    }
+    (void)printf("%-10s %-36s %-12s %9s ", line->experiment, line->label,
+                 verify_verdict_name(line->verdict), count);
+    for (int32_t i = 0; i < line->n_traces && i < 4 && line->verdict != VERDICT_UNABLE; i++) {
+        (void)printf(" %d/%d", line->traces[i].first_div, line->traces[i].n);
+    }
+    (void)printf("%s\n", line->n_traces > 4 ? " ..." : "");
+    if (line->detail[0] != '\0') {
+        (void)printf("             %s\n", line->detail);
+    }
+    for (int32_t i = 0; i < line->n_traces; i++) {
+        if (line->traces[i].verdict != VERDICT_EQUAL) {
+            print_trace(&line->traces[i]);
+        }
+    }
+    if (line->verdict != VERDICT_EQUAL && line->verdict != VERDICT_UNABLE) {
+        (void)printf("             again: %s\n", line->command);
+    }
+    (void)fflush(stdout);
+    (void)v;
+}
+
+void verify_table_end(const verify *v) {
+    int32_t counts[VERIFY_N_VERDICTS] = {0};
+    int64_t n_runs = 0;
+    for (size_t i = 0; i < v->n_lines; i++) {
+        counts[v->lines[i]->verdict]++;
+        n_runs += v->lines[i]->n_runs;
+    }
+    (void)printf("\n%zu cases, %lld runs in %.1f s:", v->n_lines, (long long)n_runs,
+                 lk_console_seconds() - v->start);
+    for (int k = 0; k < VERIFY_N_VERDICTS; k++) {
+        if (counts[k] > 0) {
+            (void)printf(" %d %s,", counts[k], verify_verdict_name((verify_verdict)k));
+        }
+    }
+    (void)printf(" seed %llu\n", (unsigned long long)v->options->seed);
+}
