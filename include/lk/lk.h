@@ -2,6 +2,7 @@
 #ifndef LK_LK_H
 #define LK_LK_H
 
+#include "lk/audio.h"
 #include "lk/base.h"
 #include "lk/chat.h"
 #include "lk/chat_parser.h"

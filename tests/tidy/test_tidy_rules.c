@@ -29,6 +29,7 @@ static void include_in(const char *path, const char *line) {
 LK_TEST(include_walls) {
     include_in("src/engine/step.c", "#include \"backend/backend.h\"\n#include <stdio.h>\n");
     include_in("src/gguf/reader.c", "#include \"quant/format.h\"\n#include \"lk/gguf.h\"\n");
+    include_in("src/audio/mel.c", "#include \"ops/math.h\"\n");
     include_in("src/backend/cpu/table.c", "#include \"backend/backend.h\"\n");
     include_in("src/backend/cpu/table.c", "#include \"backend/cpu/table.h\"\n");
     include_in("apps/lockstep/main.c", "#include \"command.h\"\n#include \"lk/base.h\"\n");
@@ -41,6 +42,10 @@ LK_TEST(include_walls) {
     EXPECT(1, "include");
     include_in("src/gguf/reader.c", "#  include \"ops/ops.h\"\n#include \"text/bpe.h\"\n");
     EXPECT(2, "include");
+    include_in("src/audio/mel.c", "#include \"ops/ops.h\"\n");
+    EXPECT(1, "include");
+    include_in("src/text/bpe.c", "#include \"ops/math.h\"\n");
+    EXPECT(1, "include");
     include_in("src/engine/step.c", "#include \"api/check.h\"\n");
     EXPECT(1, "include");
     include_in("src/engine/step.c", "#include \"step.h\"\n");
