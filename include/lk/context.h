@@ -1,8 +1,9 @@
 /* lk/context.h - sequences, their KV cache, and the computation of rows.
  *
- * A row is one token of one sequence at one position. lk_context_decode computes rows of any number
- * of sequences together; the logits of a row depend on the model, the KV types and the tokens
- * before it in its own sequence, and on nothing else, bit for bit (docs/numerics.md).
+ * A row is one token (or a vector in its place) of one sequence at one position. lk_context_decode
+ * computes rows of any number of sequences together; the logits of a row depend on the model, the
+ * KV types and the tokens before it in its own sequence, and on nothing else, bit for bit
+ * (docs/numerics.md).
  *
  * Thread rule: a context has one user at a time. A second thread that enters while one is inside
  * gets LK_E_BUSY at once and disturbs nothing. Different contexts are independent, also over one
@@ -102,6 +103,18 @@ typedef struct lk_row_status {
  * one given), LK_E_FULL (KV pages), LK_E_LIMIT (max_logits), LK_E_BUSY. */
 LK_API lk_status lk_context_decode(lk_context *context, const lk_row *rows, size_t n_rows,
                                    lk_row_status *row_status, lk_error *err);
+
+/* The same with rows that are given as vectors, such as those that an encoder makes of a recording:
+ * where embeddings[i] is not NULL, the n_embd floats there (lk_model_info) take the place of the
+ * token's row of the embedding matrix. The token is then a name alone, kept with the position
+ * (lk_sequence_tokens gives it) and in the range of the vocabulary. `embeddings` has n_rows entries
+ * or is NULL; all is borrowed during the call. A value that is not finite fails its row.
+ *
+ * A sequence keeps a digest of each vector beside the token: forks, truncation, saved files and the
+ * prefix cache tell positions of different vectors apart. */
+LK_API lk_status lk_context_decode_embeddings(lk_context *context, const lk_row *rows,
+                                              const float *const *embeddings, size_t n_rows,
+                                              lk_row_status *row_status, lk_error *err);
 
 /* Logits of row i_row of the last successful decode: n_vocab floats, borrowed until the next call
  * of decode. LK_E_ARG when that row did not want logits; LK_E_NONFINITE when it failed. */

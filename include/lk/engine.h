@@ -119,6 +119,15 @@ enum {
     LK_REQUEST_NO_CACHE = 8         /* neither takes from the prefix cache nor gives to it */
 };
 
+/* Tokens of a prompt in whose place vectors stand (lk_context_decode_embeddings): the prompt's
+ * tokens first .. first + n - 1. The tokens that stand there count for penalties. */
+typedef struct lk_media_span {
+    size_t first;
+    size_t n;                /* 1 or more */
+    const float *embeddings; /* [n, n_embd] */
+} lk_media_span;
+#define LK_MAX_MEDIA 256
+
 typedef struct lk_request_params {
     size_t struct_size;
     const int32_t *prompt; /* [n_prompt], copied; 1 .. n_ctx tokens */
@@ -132,20 +141,22 @@ typedef struct lk_request_params {
     uint32_t timeout_ms; /* from submission to the end; 0: none */
     lk_event_fn on_event;
     void *ctx;
-    const lk_grammar *grammar; /* NULL: none. Every choice keeps to it; it ends with LK_FINISH_END
-                                  when its text is complete. Both are borrowed until the request
-                                  is done */
-    const lk_token_trie *trie; /* of the model's vocabulary; NULL without a grammar */
+    const lk_grammar *grammar;  /* NULL: none. Every choice keeps to it; it ends with LK_FINISH_END
+                                   when its text is complete. Both are borrowed until the request
+                                   is done */
+    const lk_token_trie *trie;  /* of the model's vocabulary; NULL without a grammar */
+    const lk_media_span *media; /* [n_media], ascending, none overlaps; copied with the vectors */
+    size_t n_media;             /* 0 .. LK_MAX_MEDIA */
 } lk_request_params;
 #define LK_REQUEST_PARAMS_INIT                                                                     \
     ((lk_request_params){sizeof(lk_request_params), NULL, 0, NULL, -1, 1, 0, 0, 0, NULL, NULL,     \
-                         NULL, NULL})
+                         NULL, NULL, NULL, 0})
 
 /* Queues a request. On success *out is owned by the caller (lk_request_release) and ctx is used
  * until LK_EVENT_DONE, which may come before this returns. LK_E_ARG names the parameter ("token" of
- * the prompt and sampler settings included); LK_E_LIMIT with subject "prompt" (longer than n_ctx)
- * or "queue" (max_queued would be exceeded: try again later); LK_E_NOMEM; LK_E_CANCELLED when the
- * engine is being destroyed. No event comes then. */
+ * the prompt, "media" and sampler settings included); LK_E_LIMIT with subject "prompt" (longer than
+ * n_ctx) or "queue" (max_queued would be exceeded: try again later); LK_E_NOMEM; LK_E_CANCELLED
+ * when the engine is being destroyed. No event comes then. */
 LK_API lk_status lk_engine_submit(lk_engine *engine, const lk_request_params *params,
                                   lk_request **out, lk_error *err);
 /* Ends all choices before the next step; what they held is free then. No effect on a request that

@@ -16,6 +16,12 @@ void lk_context_destroy(lk_context *context) {
 
 lk_status lk_context_decode(lk_context *context, const lk_row *rows, size_t n_rows,
                             lk_row_status *row_status, lk_error *err) {
+    return lk_context_decode_embeddings(context, rows, NULL, n_rows, row_status, err);
+}
+
+lk_status lk_context_decode_embeddings(lk_context *context, const lk_row *rows,
+                                       const float *const *embeddings, size_t n_rows,
+                                       lk_row_status *row_status, lk_error *err) {
     lk_guard guard;
     if (rows == NULL && n_rows > 0) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("rows"), "rows is NULL");
@@ -24,7 +30,7 @@ lk_status lk_context_decode(lk_context *context, const lk_row *rows, size_t n_ro
     if (status != LK_OK) {
         return status;
     }
-    status = lk_context_run(context, rows, n_rows, row_status, err);
+    status = lk_context_run(context, rows, embeddings, n_rows, row_status, err);
     lk_guard_leave(&guard);
     return status;
 }

@@ -11,7 +11,7 @@
 
 LK_NO_TAIL_PADDING(lk_engine_params, reserved);
 /* The size of the pointer is meant. NOLINTNEXTLINE(bugprone-sizeof-expression) */
-LK_NO_TAIL_PADDING(lk_request_params, trie);
+LK_NO_TAIL_PADDING(lk_request_params, n_media);
 LK_NO_TAIL_PADDING(lk_slot_info, n_generated);
 LK_NO_TAIL_PADDING(lk_engine_stats, max_queued);
 

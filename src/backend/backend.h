@@ -12,7 +12,8 @@
 /* One row of a step. */
 typedef struct lk_step_row {
     int32_t token;
-    uint32_t i_run; /* index into lk_step.runs */
+    const float *embedding; /* not NULL: these values instead of the token's embedding */
+    uint32_t i_run;         /* index into lk_step.runs */
     int64_t pos;
     int32_t i_out; /* row of the logits output, -1: not wanted */
     /* Out: first non-finite value. op LK_NODE_COUNT: clean. */

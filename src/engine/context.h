@@ -64,6 +64,7 @@ struct lk_context {
     int32_t *touched;       /* [n_sequences] sequences of the call */
     uint32_t n_touched;
     uint32_t n_copies[LK_N_PAGE_KINDS]; /* shared pages that were copied in this call */
+    const float *const *embeddings;     /* [n_rows] of the call, or NULL */
     int32_t *batch_seqs;    /* [n_sequences] sequences of the micro-batch, in order of appearance */
     lk_step_row *step_rows; /* [max_rows] */
     lk_step_run *runs;      /* [n_sequences] */
@@ -94,9 +95,9 @@ void lk_context_free(lk_context *context);
 /* LK_E_ARG, naming the sequence, when there is none of this id. */
 lk_status lk_context_check_seq(const lk_context *context, int32_t seq, lk_error *err);
 
-/* Body of lk_context_decode. */
-lk_status lk_context_run(lk_context *context, const lk_row *rows, size_t n_rows,
-                         lk_row_status *row_status, lk_error *err);
+/* Body of lk_context_decode_embeddings. */
+lk_status lk_context_run(lk_context *context, const lk_row *rows, const float *const *embeddings,
+                         size_t n_rows, lk_row_status *row_status, lk_error *err);
 /* Body of lk_context_logits. */
 lk_status lk_context_find_logits(const lk_context *context, size_t i_row, const float **logits,
                                  lk_error *err);

@@ -51,6 +51,11 @@ static lk_status check_row(lk_context *c, const lk_row *row, size_t i_row, lk_er
     return LK_OK;
 }
 
+/* The vector of a row of the call; NULL: its token's. */
+static const float *embedding_of(const lk_context *c, size_t i_row) {
+    return c->embeddings != NULL ? c->embeddings[i_row] : NULL;
+}
+
 static void touch(lk_context *c, int32_t seq) {
     const lk_seq *sequence = &c->seqs[seq];
     *step_of(c, seq) = (lk_seq_step){
@@ -282,6 +287,7 @@ static void place_rows(lk_context *c, const lk_row *rows, size_t begin, size_t e
             const uint32_t k = s->i_next++;
             c->step_rows[k] = (lk_step_row){
                 .token = row->token,
+                .embedding = embedding_of(c, i),
                 .i_run = s->i_run,
                 .pos = row->pos,
                 .i_out = wants_logits ? 0 : -1,
@@ -448,6 +454,17 @@ static void release_steps(lk_context *c) {
     c->n_touched = 0;
 }
 
+/* Tokens, and digests of vectors, into the pages that were reserved. */
+static void name_rows(lk_context *c, const lk_row *rows, size_t n_rows) {
+    for (size_t i = 0; i < n_rows; i++) {
+        lk_row_digest digest = {{0}};
+        if (embedding_of(c, i) != NULL) {
+            lk_logits_digest(embedding_of(c, i), c->graph->n_embd, digest.bytes);
+        }
+        lk_seq_name(&c->seqs[rows[i].seq], &c->kv.pages, rows[i].pos, rows[i].token, &digest);
+    }
+}
+
 static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_status *row_status,
                      lk_error *err) {
     lk_status status = check_rows(c, rows, n_rows, err);
@@ -459,9 +476,7 @@ static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_st
         status = reserve(c, c->touched[i], err);
     }
     if (status == LK_OK) {
-        for (size_t i = 0; i < n_rows; i++) {
-            lk_seq_set_token(&c->seqs[rows[i].seq], &c->kv.pages, rows[i].pos, rows[i].token);
-        }
+        name_rows(c, rows, n_rows);
         for (size_t i = 0; row_status != NULL && i < n_rows; i++) {
             row_status[i] = (lk_row_status){LK_OK, -1, ""};
         }
@@ -484,12 +499,14 @@ static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_st
     return fail_rows(rows, &bad, err);
 }
 
-lk_status lk_context_run(lk_context *context, const lk_row *rows, size_t n_rows,
-                         lk_row_status *row_status, lk_error *err) {
+lk_status lk_context_run(lk_context *context, const lk_row *rows, const float *const *embeddings,
+                         size_t n_rows, lk_row_status *row_status, lk_error *err) {
     context->n_outs = 0;
+    context->embeddings = embeddings;
     memset(context->n_copies, 0, sizeof context->n_copies);
     const lk_status status = run(context, rows, n_rows, row_status, err);
     release_steps(context);
+    context->embeddings = NULL;
     return status;
 }
 

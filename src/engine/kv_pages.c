@@ -25,11 +25,12 @@ lk_status lk_kv_pages_init(lk_kv_pages *pages, const lk_allocator *allocator,
     pages->refs = lk_alloc_array_zero(allocator, n_pages, sizeof pages->refs[0]);
     if (params->keeps_tokens) {
         pages->tokens = lk_alloc_array(allocator, n_pages, LK_CHUNK * sizeof pages->tokens[0]);
+        pages->digests = lk_alloc_array(allocator, n_pages, LK_CHUNK * sizeof pages->digests[0]);
     }
     if (pages->free_pages == NULL || pages->refs == NULL ||
-        (params->keeps_tokens && pages->tokens == NULL)) {
+        (params->keeps_tokens && (pages->tokens == NULL || pages->digests == NULL))) {
         return lk_fail_nomem(err, "the KV page directory",
-                             (size_t)n_pages * (page_tokens + 2) * sizeof pages->tokens[0]);
+                             (size_t)n_pages * (page_tokens * 5 + 2) * sizeof pages->tokens[0]);
     }
     for (uint32_t i = 0; i < n_pages; i++) {
         pages->free_pages[i] = pages->first + n_pages - 1 - i;
@@ -44,6 +45,8 @@ void lk_kv_pages_deinit(lk_kv_pages *pages) {
     }
     lk_free_array(pages->allocator, pages->free_pages, pages->n_pages, sizeof pages->free_pages[0]);
     lk_free_array(pages->allocator, pages->refs, pages->n_pages, sizeof pages->refs[0]);
+    lk_free_array(pages->allocator, pages->digests, pages->n_pages,
+                  LK_CHUNK * sizeof pages->digests[0]);
     lk_free_array(pages->allocator, pages->tokens, pages->n_pages,
                   LK_CHUNK * sizeof pages->tokens[0]);
     memset(pages, 0, sizeof *pages);
@@ -103,6 +106,8 @@ lk_status lk_kv_pages_copy(lk_kv_pages *pages, uint32_t src, uint32_t *page, lk_
     if (pages->tokens != NULL) {
         memcpy(pages->tokens + (size_t)copy * LK_CHUNK, pages->tokens + (size_t)src * LK_CHUNK,
                LK_CHUNK * sizeof pages->tokens[0]);
+        memcpy(pages->digests + (size_t)copy * LK_CHUNK, pages->digests + (size_t)src * LK_CHUNK,
+               LK_CHUNK * sizeof pages->digests[0]);
     }
     pages->n_copied++;
     *page = copy;

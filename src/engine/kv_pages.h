@@ -1,5 +1,6 @@
 /* kv_pages.h - the KV pages of one kind in a context (of the layers without windows, or of those
- * with windows): which are free, how many sequences hold each, and the tokens of their positions.
+ * with windows): which are free, how many sequences hold each, and the tokens of their positions,
+ * with a digest of the vector where one took the token's place.
  * The contents live in the backend. Tokens are kept per page, so that a fork shares them with the
  * page and a context of many sequences stays small.
  *
@@ -12,6 +13,11 @@
 
 #include "backend/backend.h"
 
+/* What tells two vectors apart: lk_logits_digest of one; all zero at a position that is a token. */
+typedef struct lk_row_digest {
+    uint8_t bytes[16];
+} lk_row_digest;
+
 typedef struct lk_kv_pages {
     const lk_allocator *allocator;
     const lk_backend_ops *ops;
@@ -19,11 +25,12 @@ typedef struct lk_kv_pages {
     uint32_t first;      /* id of the first page; the others follow */
     uint32_t n_pages;
     uint32_t n_free;
-    uint32_t *free_pages; /* [n_pages]; the last of n_free is handed out next */
-    uint32_t *refs;       /* [n_pages] sequences that hold page first + i */
-    int32_t *tokens;      /* [n_pages, LK_CHUNK], or NULL */
-    bool poison;          /* fill pages with NaN patterns when they are taken and given back */
-    uint32_t seed;        /* nonzero: hand out free pages in a shuffled order */
+    uint32_t *free_pages;   /* [n_pages]; the last of n_free is handed out next */
+    uint32_t *refs;         /* [n_pages] sequences that hold page first + i */
+    int32_t *tokens;        /* [n_pages, LK_CHUNK], or NULL */
+    lk_row_digest *digests; /* [n_pages, LK_CHUNK], or NULL */
+    bool poison;            /* fill pages with NaN patterns when they are taken and given back */
+    uint32_t seed;          /* nonzero: hand out free pages in a shuffled order */
     uint64_t n_taken;
     uint64_t n_copied;
 } lk_kv_pages;

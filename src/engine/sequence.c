@@ -55,8 +55,23 @@ void lk_seq_get_tokens(const lk_seq *seq, const lk_kv_pages *pages, size_t n, in
     }
 }
 
-void lk_seq_set_token(const lk_seq *seq, lk_kv_pages *pages, int64_t pos, int32_t token) {
+bool lk_seq_has_vectors(const lk_seq *seq, const lk_kv_pages *pages, size_t n) {
+    static const lk_row_digest none;
+    assert(n <= (size_t)seq->length);
+    for (size_t i = 0; i < n; i++) {
+        const lk_row_digest *page = pages->digests + (size_t)seq->pages[i / LK_CHUNK] * LK_CHUNK;
+        if (memcmp(&page[i % LK_CHUNK], &none, sizeof none) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lk_seq_name(const lk_seq *seq, lk_kv_pages *pages, int64_t pos, int32_t token,
+                 const lk_row_digest *digest) {
     const uint32_t page = seq->pages[pos / LK_CHUNK];
+    const size_t i = (size_t)page * LK_CHUNK + (size_t)(pos % LK_CHUNK);
     assert(pages->refs[page] == 1);
-    pages->tokens[(size_t)page * LK_CHUNK + (size_t)(pos % LK_CHUNK)] = token;
+    pages->tokens[i] = token;
+    pages->digests[i] = *digest;
 }

@@ -53,7 +53,10 @@ void lk_seq_cut(lk_seq *seq, lk_kv *kv, int64_t length);
 void lk_seq_share(lk_seq *dst, const lk_seq *src, lk_kv *kv, int64_t length);
 /* Copies the first n tokens (at most seq->length). */
 void lk_seq_get_tokens(const lk_seq *seq, const lk_kv_pages *pages, size_t n, int32_t *tokens);
-/* Writes the token of a position whose page the sequence holds alone. */
-void lk_seq_set_token(const lk_seq *seq, lk_kv_pages *pages, int64_t pos, int32_t token);
+/* Whether one of the first n positions (at most seq->length) was given as a vector. */
+bool lk_seq_has_vectors(const lk_seq *seq, const lk_kv_pages *pages, size_t n);
+/* Writes token and digest of a position whose page the sequence holds alone. */
+void lk_seq_name(const lk_seq *seq, lk_kv_pages *pages, int64_t pos, int32_t token,
+                 const lk_row_digest *digest);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *   offset  bytes
  *        0      8  "LKSTATE" and a zero byte
- *        8      4  version of this layout: 2
+ *        8      4  version of this layout: 2, or 3 where vectors took the place of tokens
  *       12      4  bytes of the head: 144
  *       16     32  model digest
  *       48     16  numerics version, zero-padded
@@ -18,6 +18,8 @@
  *      112     32  SHA-256 of bytes 0 .. 111
  *      144    4 n  the tokens
  *             32  SHA-256 of the tokens
+ *   in version 3 then 16 n  for each token the digest of the vector in its place, or zero
+ *             32  SHA-256 of the digests
  *   then, for each page of 64 positions: its bytes (the form of lk_backend_ops.page_read; what
  *   belongs to positions from n on is zero) and their SHA-256; after all of the layers without
  *   windows likewise those with windows, from the first one that is there
@@ -40,15 +42,21 @@
 #include "base/filewrite.h"
 #include "base/sha256.h"
 
-enum { HEAD_BYTES = 144, HASHED_HEAD_BYTES = 112, SHA_BYTES = 32, LAYOUT_VERSION = 2 };
+enum {
+    HEAD_BYTES = 144,
+    HASHED_HEAD_BYTES = 112,
+    SHA_BYTES = 32,
+    LAYOUT_TOKENS = 2,
+    LAYOUT_VECTORS = 3
+};
 static const uint8_t magic[8] = {'L', 'K', 'S', 'T', 'A', 'T', 'E', 0};
 
-static void fill_head(const lk_context *c, const uint8_t digest[32], int64_t n_tokens,
-                      uint32_t first_window, uint8_t head[HEAD_BYTES]) {
+static void fill_head(const lk_context *c, const uint8_t digest[32], uint32_t version,
+                      int64_t n_tokens, uint32_t first_window, uint8_t head[HEAD_BYTES]) {
     const char *numerics = lk_numerics_version();
     memset(head, 0, HEAD_BYTES);
     memcpy(head, magic, sizeof magic);
-    lk_store_u32(head + 8, LAYOUT_VERSION);
+    lk_store_u32(head + 8, version);
     lk_store_u32(head + 12, HEAD_BYTES);
     memcpy(head + 16, digest, 32);
     for (size_t i = 0; i < 16 && numerics[i] != '\0'; i++) {
@@ -97,14 +105,32 @@ static lk_status put(writer *w, const void *data, size_t n_bytes, lk_error *err)
     return lk_filewrite_append(w->file, data, n_bytes, err);
 }
 
-/* Head and tokens. */
+/* The digests of all positions. */
+static lk_status put_digests(writer *w, const lk_context *c, const lk_seq *seq, lk_error *err) {
+    uint8_t sha[SHA_BYTES];
+    lk_sha256 digests_sha;
+    lk_sha256_init(&digests_sha);
+    lk_status status = LK_OK;
+    for (uint32_t i = 0; i < seq->n_pages && status == LK_OK; i++) {
+        const lk_row_digest *digests = c->kv.pages.digests + (size_t)seq->pages[i] * LK_CHUNK;
+        const size_t n = positions_of_page(seq->length, i) * sizeof digests[0];
+        lk_sha256_update(&digests_sha, digests, n);
+        status = put(w, digests, n, err);
+    }
+    lk_sha256_final(&digests_sha, sha);
+    return status == LK_OK ? put(w, sha, sizeof sha, err) : status;
+}
+
+/* Head, tokens and digests. */
 static lk_status put_head(writer *w, const lk_context *c, const lk_seq *seq,
                           const uint8_t digest[32], lk_error *err) {
     uint8_t head[HEAD_BYTES];
     uint8_t bytes[LK_CHUNK * 4];
     uint8_t sha[SHA_BYTES];
     lk_sha256 tokens_sha;
-    fill_head(c, digest, seq->length, seq->first_window, head);
+    const bool has_vectors = lk_seq_has_vectors(seq, &c->kv.pages, (size_t)seq->length);
+    fill_head(c, digest, has_vectors ? LAYOUT_VECTORS : LAYOUT_TOKENS, seq->length,
+              seq->first_window, head);
     lk_sha256_init(&tokens_sha);
     lk_status status = put(w, head, sizeof head, err);
     for (uint32_t i = 0; i < seq->n_pages && status == LK_OK; i++) {
@@ -114,7 +140,10 @@ static lk_status put_head(writer *w, const lk_context *c, const lk_seq *seq,
         status = put(w, bytes, n, err);
     }
     lk_sha256_final(&tokens_sha, sha);
-    return status == LK_OK ? put(w, sha, sizeof sha, err) : status;
+    if (status == LK_OK) {
+        status = put(w, sha, sizeof sha, err);
+    }
+    return status == LK_OK && has_vectors ? put_digests(w, c, seq, err) : status;
 }
 
 /* Page i of the sequence, whose id is `id`. */
@@ -247,10 +276,12 @@ static lk_status check_head(const reader *r, const uint8_t head[HEAD_BYTES], lk_
     if (memcmp(head + HASHED_HEAD_BYTES, sha, sizeof sha) != 0) {
         return fail_format(r, "the checksum of the head is wrong", err);
     }
-    if (lk_load_u32(head + 8) != LAYOUT_VERSION || lk_load_u32(head + 12) != HEAD_BYTES) {
+    const uint32_t version = lk_load_u32(head + 8);
+    if ((version != LAYOUT_TOKENS && version != LAYOUT_VECTORS) ||
+        lk_load_u32(head + 12) != HEAD_BYTES) {
         return lk_fail(err, LK_E_UNSUPPORTED, LK_AT_OFFSET(8, r->path),
-                       "%s has layout version %u, this library reads version %d", r->path,
-                       lk_load_u32(head + 8), LAYOUT_VERSION);
+                       "%s has layout version %u, this library reads versions %d and %d", r->path,
+                       version, LAYOUT_TOKENS, LAYOUT_VECTORS);
     }
     return LK_OK;
 }
@@ -271,7 +302,7 @@ static lk_status check_origin(const lk_context *c, const reader *r, const uint8_
         {104, 8, "the size of a KV page with windows"},
     };
     uint8_t ours[HEAD_BYTES];
-    fill_head(c, digest, 0, 0, ours);
+    fill_head(c, digest, LAYOUT_TOKENS, 0, 0, ours);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (memcmp(head + fields[i].offset, ours + fields[i].offset, fields[i].n_bytes) != 0) {
             return lk_fail(err, LK_E_MISMATCH, LK_AT_OFFSET(fields[i].offset, r->path),
@@ -298,7 +329,9 @@ static lk_status check_windows(const lk_context *c, const reader *r, uint64_t n_
 
 /* Whether the file is as long as it should be and its content fits into free pages. */
 static lk_status check_size(const lk_context *c, int32_t seq, const reader *r, uint64_t n_tokens,
-                            uint32_t first_window, uint64_t size, lk_error *err) {
+                            bool has_vectors, uint32_t first_window, uint64_t size, lk_error *err) {
+    const uint64_t digest_bytes =
+        has_vectors ? n_tokens * sizeof(lk_row_digest) + SHA_BYTES : 0; /* limited below */
     if (n_tokens > (uint64_t)LK_MAX_POSITIONS) {
         return lk_fail(err, LK_E_FORMAT, LK_AT_OFFSET(88, r->path),
                        "%s has %llu tokens, a sequence has at most %lld", r->path,
@@ -312,8 +345,8 @@ static lk_status check_size(const lk_context *c, int32_t seq, const reader *r, u
     const uint32_t n_window = c->kv.window != 0 ? n_pages - first_window : 0;
     if (n_pages <= c->kv.pages.n_pages) {
         const uint64_t page_bytes = c->ops->page_bytes(c->backend);
-        const uint64_t wanted = HEAD_BYTES + 4 * n_tokens + n_pages * (page_bytes + SHA_BYTES) +
-                                2 * SHA_BYTES +
+        const uint64_t wanted = HEAD_BYTES + 4 * n_tokens + digest_bytes +
+                                n_pages * (page_bytes + SHA_BYTES) + 2 * SHA_BYTES +
                                 n_window * (c->ops->window_page_bytes(c->backend) + SHA_BYTES);
         if (size != wanted) {
             return lk_fail(err, LK_E_FORMAT, LK_AT_OFFSET(size, r->path),
@@ -341,8 +374,27 @@ typedef struct arrival {
     uint32_t first_window;
     uint32_t window_end; /* window pages first_window .. window_end-1 are taken */
     int64_t length;
-    int32_t *tokens; /* [n_pages, LK_CHUNK] */
+    int32_t *tokens;        /* [n_pages, LK_CHUNK] */
+    lk_row_digest *digests; /* [n_pages, LK_CHUNK] zero at tokens */
+    bool has_vectors;
 } arrival;
+
+static lk_status take_digests(reader *r, arrival *a, lk_error *err) {
+    uint8_t found[SHA_BYTES];
+    uint8_t sha[SHA_BYTES];
+    const size_t n_bytes = (size_t)a->length * sizeof a->digests[0];
+    lk_status status = take(r, a->digests, n_bytes, err);
+    if (status == LK_OK) {
+        status = take(r, found, sizeof found, err);
+    }
+    if (status != LK_OK) {
+        return status;
+    }
+    lk_sha256_of(a->digests, n_bytes, sha);
+    return memcmp(sha, found, sizeof sha) == 0
+               ? LK_OK
+               : fail_format(r, "the checksum of the digests is wrong", err);
+}
 
 static lk_status take_tokens(const lk_context *c, reader *r, arrival *a, lk_error *err) {
     uint8_t bytes[LK_CHUNK * 4] = {0};
@@ -441,6 +493,9 @@ static void install(lk_context *c, int32_t seq, const arrival *a) {
         memcpy(c->kv.pages.tokens + (size_t)a->pages[i] * LK_CHUNK,
                a->tokens + (size_t)i * LK_CHUNK,
                positions_of_page(a->length, i) * sizeof a->tokens[0]);
+        memcpy(c->kv.pages.digests + (size_t)a->pages[i] * LK_CHUNK,
+               a->digests + (size_t)i * LK_CHUNK,
+               positions_of_page(a->length, i) * sizeof a->digests[0]);
     }
     for (uint32_t i = a->first_window; i < a->window_end; i++) {
         sequence->window_pages[i] = a->pages[a->n_pages + i];
@@ -453,6 +508,9 @@ static void install(lk_context *c, int32_t seq, const arrival *a) {
 /* Fills free pages from the file and gives them to the sequence; on failure they go back. */
 static lk_status take_body(lk_context *c, int32_t seq, reader *r, arrival *a, lk_error *err) {
     lk_status status = take_tokens(c, r, a, err);
+    if (status == LK_OK && a->has_vectors) {
+        status = take_digests(r, a, err);
+    }
     if (status == LK_OK) {
         status = take_pages(c, r, a, err);
     }
@@ -470,20 +528,23 @@ static lk_status take_body(lk_context *c, int32_t seq, reader *r, arrival *a, lk
 }
 
 static lk_status load_body(lk_context *c, int32_t seq, reader *r, int64_t n_tokens,
-                           uint32_t first_window, lk_error *err) {
+                           bool has_vectors, uint32_t first_window, lk_error *err) {
     arrival a = {.length = n_tokens,
+                 .has_vectors = has_vectors,
                  .n_pages = lk_seq_pages_for(n_tokens),
                  .first_window = first_window,
                  .window_end = first_window};
     const size_t page_tokens_bytes = LK_CHUNK * sizeof a.tokens[0];
     a.pages = lk_alloc_array(c->allocator, a.n_pages, 2 * sizeof a.pages[0]);
     a.tokens = lk_alloc_array(c->allocator, a.n_pages, page_tokens_bytes);
+    a.digests = lk_alloc_array_zero(c->allocator, a.n_pages, LK_CHUNK * sizeof a.digests[0]);
     lk_status status = LK_E_NOMEM;
-    if (a.pages != NULL && a.tokens != NULL) {
+    if (a.pages != NULL && a.tokens != NULL && a.digests != NULL) {
         status = take_body(c, seq, r, &a, err);
     } else {
         (void)lk_fail_nomem(err, "the tokens of a saved sequence", a.n_pages * page_tokens_bytes);
     }
+    lk_free_array(c->allocator, a.digests, a.n_pages, LK_CHUNK * sizeof a.digests[0]);
     lk_free_array(c->allocator, a.tokens, a.n_pages, page_tokens_bytes);
     lk_free_array(c->allocator, a.pages, a.n_pages, 2 * sizeof a.pages[0]);
     return status;
@@ -511,11 +572,12 @@ lk_status lk_state_load(lk_context *context, int32_t seq, const char *path,
     }
     const uint64_t n_tokens = status == LK_OK ? lk_load_u64(head + 88) : 0;
     const uint32_t first_window = status == LK_OK ? lk_load_u32(head + 96) : 0;
+    const bool has_vectors = status == LK_OK && lk_load_u32(head + 8) == LAYOUT_VECTORS;
     if (status == LK_OK) {
-        status = check_size(context, seq, &r, n_tokens, first_window, size, err);
+        status = check_size(context, seq, &r, n_tokens, has_vectors, first_window, size, err);
     }
     if (status == LK_OK) {
-        status = load_body(context, seq, &r, (int64_t)n_tokens, first_window, err);
+        status = load_body(context, seq, &r, (int64_t)n_tokens, has_vectors, first_window, err);
     }
     (void)close(r.fd);
     return status;

@@ -206,6 +206,7 @@ lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table) {
     lk_node node = make_node(LK_NODE_EMBED, -1, -1, -1);
     node.w = table;
     graph->n_vocab = (uint32_t)table->ne[1];
+    graph->n_embd = (uint32_t)table->ne[0];
     return add_node(graph, node, (uint32_t)table->ne[0], LK_ROWS_ALL);
 }
 

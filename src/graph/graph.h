@@ -152,6 +152,7 @@ typedef struct lk_graph {
     struct lk_weight_view *views; /* of lk_graph_weight_rows, the last one first */
     int32_t layer;                /* given to the nodes that are added now */
     uint32_t n_vocab;
+    uint32_t n_embd;     /* width of an embedding */
     lk_value logits;     /* LK_ROWS_OUT, width n_vocab */
     size_t arena_floats; /* memory plan: floats per row over all values */
     lk_status status;    /* first error of the builder */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "engine/scheduler/scheduler.h"
 
@@ -28,6 +29,15 @@ static uint64_t word_of(int32_t token, int64_t pos) {
     return mix((uint64_t)token * 0x9E3779B97F4A7C15u + (uint64_t)pos + 1) >> 1; /* never poison */
 }
 
+/* The same of a row that is a vector. */
+static uint64_t word_of_vector(const float *embedding, int64_t pos) {
+    uint64_t hash = 0xE5;
+    for (int i = 0; i < FAKE_EMBD; i++) {
+        hash = mix(hash * 31 + lk_f32_bits(embedding[i]));
+    }
+    return mix(hash + (uint64_t)pos) >> 1;
+}
+
 static uint64_t fold(uint64_t hash, uint64_t word) {
     return mix(hash * 31 + word);
 }
@@ -39,9 +49,16 @@ static void write_logits(uint64_t hash, float *logits) {
 }
 
 void fake_logits(const int32_t *tokens, size_t n, float *logits) {
+    fake_logits_of(tokens, NULL, n, logits);
+}
+
+void fake_logits_of(const int32_t *tokens, const float *const *embeddings, size_t n,
+                    float *logits) {
     uint64_t hash = 0;
     for (size_t i = 0; i < n; i++) {
-        hash = fold(hash, word_of(tokens[i], (int64_t)i));
+        const float *embedding = embeddings != NULL ? embeddings[i] : NULL;
+        hash = fold(hash, embedding != NULL ? word_of_vector(embedding, (int64_t)i)
+                                            : word_of(tokens[i], (int64_t)i));
     }
     write_logits(hash, logits);
 }
@@ -116,7 +133,9 @@ static lk_status fake_step(lk_backend *b, lk_step *step, lk_error *err) {
     }
     for (uint32_t i = 0; i < step->n_rows; i++) {
         lk_step_row *row = &step->rows[i];
-        *cell(b, &step->runs[row->i_run], row->pos) = word_of(row->token, row->pos);
+        *cell(b, &step->runs[row->i_run], row->pos) = row->embedding != NULL
+                                                          ? word_of_vector(row->embedding, row->pos)
+                                                          : word_of(row->token, row->pos);
     }
     for (uint32_t i = 0; i < step->n_rows; i++) {
         lk_step_row *row = &step->rows[i];
@@ -198,7 +217,7 @@ const lk_backend_ops fake_backend_ops = {
     .get_stats = fake_get_stats,
 };
 
-static const lk_graph fake_graph = {.n_vocab = FAKE_VOCAB};
+static const lk_graph fake_graph = {.n_vocab = FAKE_VOCAB, .n_embd = FAKE_EMBD};
 static const lk_context_source fake_source = {NULL, &fake_graph, &fake_backend_ops, 256};
 
 lk_status fake_context(const lk_context_params *params, lk_context **out, lk_error *err) {

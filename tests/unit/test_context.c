@@ -504,6 +504,76 @@ LK_TEST(random_schedules) {
     }
 }
 
+/* Vector `which`, for every position. */
+static const float *vector_of(int which, int64_t pos) {
+    static float vectors[3][MAX_LENGTH][FAKE_EMBD];
+    for (int k = 0; k < FAKE_EMBD; k++) {
+        vectors[which][pos][k] = (float)(which * 100 + pos) + 0.25f * (float)k;
+    }
+    return vectors[which][pos];
+}
+
+/* Vectors in the middle of a sequence, in several cuts, beside another sequence; then what a fork,
+ * a truncation and another vector at the same place give. Tokens stay names. */
+LK_TEST(vectors_in_place_of_tokens) {
+    enum { N = 150, FIRST = 60, END = 130 };
+    lk_error err;
+    lk_context *c = make(small_params());
+    static lk_row rows[2 * N];
+    static const float *embeddings[2 * N];
+    static const float *wanted_vectors[N];
+    int32_t tokens[N];
+    float wanted[FAKE_VOCAB];
+    const float *logits = NULL;
+    for (int64_t i = 0; i < N; i++) {
+        tokens[i] = token_at(0, i);
+        wanted_vectors[i] = i >= FIRST && i < END ? vector_of(0, i) : NULL;
+        rows[2 * i] = (lk_row){tokens[i], 0, i, i + 40 >= N ? LK_ROW_LOGITS : 0u, 0};
+        embeddings[2 * i] = wanted_vectors[i];
+        rows[2 * i + 1] = (lk_row){tokens[i], 1, i, i == 0 ? LK_ROW_LOGITS : 0u, 0};
+        embeddings[2 * i + 1] = i == 0 ? vector_of(1, 0) : NULL;
+    }
+    REQUIRE_OK(lk_context_decode_embeddings(c, rows, embeddings, 200, NULL, &err), err);
+    REQUIRE_OK(lk_context_decode_embeddings(c, rows + 200, embeddings + 200, 100, NULL, &err), err);
+    for (size_t i = 0; i < 40; i++) {
+        const size_t pos = N - 40 + i;
+        fake_logits_of(tokens, wanted_vectors, pos + 1, wanted);
+        REQUIRE_OK(lk_context_logits(c, 2 * pos - 200, &logits, &err), err);
+        CHECK(memcmp(logits, wanted, sizeof wanted) == 0);
+    }
+    int32_t found[N];
+    size_t n_found = 0;
+    REQUIRE_OK(lk_sequence_tokens(c, 0, found, N, &n_found, &err), err);
+    CHECK(n_found == N && memcmp(found, tokens, sizeof tokens) == 0);
+    /* A fork inside the vectors goes on with another one; the source keeps its own. */
+    REQUIRE_OK(lk_sequence_fork(c, 0, 2, 100, &err), err);
+    const lk_row next = {tokens[100], 2, 100, LK_ROW_LOGITS, 0};
+    const float *other = vector_of(2, 100);
+    REQUIRE_OK(lk_context_decode_embeddings(c, &next, &other, 1, NULL, &err), err);
+    REQUIRE_OK(lk_context_logits(c, 0, &logits, &err), err);
+    wanted_vectors[100] = other;
+    fake_logits_of(tokens, wanted_vectors, 101, wanted);
+    CHECK(memcmp(logits, wanted, sizeof wanted) == 0);
+    wanted_vectors[100] = vector_of(0, 100);
+    const lk_kv_pages *pages = &c->kv.pages;
+    const lk_row_digest *own = &pages->digests[c->seqs[0].pages[1] * LK_CHUNK];
+    const lk_row_digest *forked = &pages->digests[c->seqs[2].pages[1] * LK_CHUNK];
+    CHECK(memcmp(own, forked, 36 * sizeof own[0]) == 0);
+    CHECK(memcmp(&own[36], &forked[36], sizeof own[0]) != 0);
+    CHECK(lk_seq_has_vectors(&c->seqs[0], pages, 61));
+    CHECK(!lk_seq_has_vectors(&c->seqs[0], pages, 60));
+    /* Without an array, and with one that is NULL throughout, rows are tokens again. */
+    REQUIRE_OK(lk_sequence_truncate(c, 0, 60, &err), err);
+    const lk_row again = {tokens[60], 0, 60, LK_ROW_LOGITS, 0};
+    REQUIRE_OK(lk_context_decode(c, &again, 1, NULL, &err), err);
+    CHECK(is_right(c, 0, 0, 61) && !lk_seq_has_vectors(&c->seqs[0], pages, 61));
+    /* The name is checked as any token. */
+    const lk_row bad = {FAKE_VOCAB, 0, 61, 0, 0};
+    CHECK_STATUS(LK_E_ARG, lk_context_decode_embeddings(c, &bad, &other, 1, NULL, &err));
+    CHECK(fake_is_consistent(c));
+    lk_context_destroy(c);
+}
+
 LK_TEST(digest_of_logits) {
     /* SHA-256 of 00000000 0000803f, from an independent implementation. */
     static const uint8_t wanted[16] = {0x22, 0xb6, 0xf4, 0x3b, 0xd8, 0xd2, 0x77, 0x38,
@@ -517,4 +587,5 @@ LK_TEST(digest_of_logits) {
 LK_TEST_MAIN(LK_RUN(interleaved_rows), LK_RUN(fork_copies_on_write), LK_RUN(bad_rows_are_named),
              LK_RUN(too_many_logits_and_full), LK_RUN(failed_rows),
              LK_RUN(failed_device_undoes_all), LK_RUN(cancelling), LK_RUN(sequence_arguments),
-             LK_RUN(parameters_are_checked), LK_RUN(random_schedules), LK_RUN(digest_of_logits))
+             LK_RUN(parameters_are_checked), LK_RUN(random_schedules),
+             LK_RUN(vectors_in_place_of_tokens), LK_RUN(digest_of_logits))

@@ -29,6 +29,9 @@ typedef struct outcome {
 typedef struct job {
     int32_t prompt[MAX_PROMPT];
     size_t n_prompt;
+    float vectors[MAX_PROMPT][FAKE_EMBD];
+    const float *embeddings[MAX_PROMPT]; /* NULL: the token */
+    lk_media_span media[2];
     lk_sampler_params sampler;
     lk_request_params params;
     lk_request *request;
@@ -99,6 +102,18 @@ static void fill_prompt(job *j, uint32_t salt, size_t n) {
     j->n_prompt = n;
 }
 
+/* Vectors instead of the prompt's tokens first .. first + n - 1; those of few salts occur. */
+static void add_media(job *j, uint32_t salt, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++) {
+        for (size_t k = 0; k < FAKE_EMBD; k++) {
+            j->vectors[i][k] = (float)(salt * 31 + i * 3 + k) * 0.5f;
+        }
+        j->embeddings[i] = j->vectors[i];
+    }
+    j->media[j->params.n_media++] = (lk_media_span){first, n, j->vectors[first]};
+    j->params.media = j->media;
+}
+
 static void submit(lk_engine *engine, job *j) {
     lk_error err;
     j->params.prompt = j->prompt;
@@ -122,8 +137,11 @@ static void finish(job *j) {
 static int64_t run_alone(const job *j, int32_t choice, int64_t n, int64_t n_ctx, outcome *out) {
     lk_error err;
     static int32_t tokens[4096];
+    static const float *embeddings[4096];
     float logits[FAKE_VOCAB];
     lk_sampler *sampler = NULL;
+    memset(embeddings, 0, sizeof embeddings);
+    memcpy(embeddings, j->embeddings, j->n_prompt * sizeof embeddings[0]);
     lk_sampler_params params = j->sampler;
     params.choice += (uint32_t)choice;
     REQUIRE_OK(lk_sampler_create(&params, FAKE_VOCAB, &sampler, &err), err);
@@ -135,7 +153,7 @@ static int64_t run_alone(const job *j, int32_t choice, int64_t n, int64_t n_ctx,
     for (; i < n && (int64_t)j->n_prompt + i <= n_ctx; i++) {
         lk_sample sample;
         const int64_t n_tokens = (int64_t)j->n_prompt + i;
-        fake_logits(tokens, (size_t)n_tokens, logits);
+        fake_logits_of(tokens, embeddings, (size_t)n_tokens, logits);
         REQUIRE_OK(lk_sampler_sample(sampler, logits, n_tokens - 1, &sample, &err), err);
         REQUIRE_OK(lk_sampler_accept(sampler, sample.token, &err), err);
         lk_logits_digest(logits, FAKE_VOCAB, out->digests[i]);
@@ -236,6 +254,10 @@ static void draw_job(job *j, uint64_t *rng, int64_t n_ctx) {
     j->params.max_tokens = (int64_t)(lk_test_random(rng) % MAX_TOKENS);
     if ((int64_t)n > n_ctx) {
         j->n_prompt = (size_t)n_ctx;
+    }
+    if (j->n_prompt >= 16 && lk_test_random(rng) % 2 == 0) { /* the same tokens, other vectors */
+        add_media(j, (uint32_t)(lk_test_random(rng) % 2), 3, j->n_prompt / 3);
+        add_media(j, (uint32_t)(lk_test_random(rng) % 2), j->n_prompt / 2 + 1, j->n_prompt / 4);
     }
     j->params.n_choices = 1 + (int32_t)(lk_test_random(rng) % MAX_TEST_CHOICES);
     switch (lk_test_random(rng) % 8) {

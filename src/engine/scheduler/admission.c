@@ -120,7 +120,8 @@ static int64_t find_prefix(lk_engine *engine, lk_choice *choice) {
     const int64_t n_prompt = (int64_t)r->n_prompt;
     const int64_t most = lk_choice_length(choice) - 1;
     const int64_t n_here = most < n_prompt ? most : n_prompt;
-    return n_here > 0 ? lk_prefix_find(&engine->cache, r->prompt, n_here, engine->found) : 0;
+    const lk_prefix_key key = {r->prompt, r->digests};
+    return n_here > 0 ? lk_prefix_find(&engine->cache, &key, n_here, engine->found) : 0;
 }
 
 /* The other choices of a request start when the first has computed the prompt, and find it in the
@@ -222,6 +223,7 @@ static void add_rows(lk_engine *engine, lk_choice *choice, uint32_t n) {
         const bool wants =
             (pos == last && r->max_tokens != 0) ||
             (wants_prompt && pos + 1 < (int64_t)r->n_prompt && pos + 1 >= choice->n_prompt_events);
+        engine->embeddings[engine->n_rows] = lk_choice_embedding(choice, pos);
         engine->rows[engine->n_rows++] =
             (lk_row){lk_choice_token(choice, pos), choice->slot, pos, wants ? LK_ROW_LOGITS : 0, 0};
         engine->n_logits += wants;

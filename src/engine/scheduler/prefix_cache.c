@@ -113,27 +113,33 @@ static void remove_leaf(lk_prefix_cache *cache, uint32_t page) {
     lk_kv_pages_release(cache->pages, page);
 }
 
-/* Positions in which a node's page agrees with the n tokens. */
-static uint32_t count_same(const lk_prefix_cache *cache, uint32_t page, const int32_t *tokens,
-                           int64_t n) {
+/* Positions in which a node's page agrees with the n positions of `key` from `first` on. */
+static uint32_t count_same(const lk_prefix_cache *cache, uint32_t page, const lk_prefix_key *key,
+                           int64_t first, int64_t n) {
+    static const lk_row_digest none;
     const int32_t *own = cache->pages->tokens + (size_t)page * LK_CHUNK;
+    const lk_row_digest *own_digests = cache->pages->digests + (size_t)page * LK_CHUNK;
     uint32_t most = cache->nodes[page].n_tokens;
     most = n < (int64_t)most ? (uint32_t)n : most;
     uint32_t same = 0;
-    while (same < most && own[same] == tokens[same]) {
-        same++;
+    for (; same < most && own[same] == key->tokens[first + same]; same++) {
+        const lk_row_digest *digest = key->digests != NULL ? &key->digests[first + same] : &none;
+        if (memcmp(&own_digests[same], digest, sizeof *digest) != 0) {
+            break;
+        }
     }
     return same;
 }
 
-int64_t lk_prefix_find(lk_prefix_cache *cache, const int32_t *tokens, int64_t n, uint32_t *found) {
+int64_t lk_prefix_find(lk_prefix_cache *cache, const lk_prefix_key *key, int64_t n,
+                       uint32_t *found) {
     uint32_t parent = NONE;
     int64_t length = 0;
     while (length < n) {
         uint32_t best = NONE;
         uint32_t best_same = 0;
         for (uint32_t i = *children_of(cache, parent); i != NONE; i = cache->nodes[i].next) {
-            const uint32_t same = count_same(cache, i, tokens + length, n - length);
+            const uint32_t same = count_same(cache, i, key, length, n - length);
             if (same > best_same) {
                 best = i;
                 best_same = same;
@@ -153,11 +159,11 @@ int64_t lk_prefix_find(lk_prefix_cache *cache, const int32_t *tokens, int64_t n,
     return length;
 }
 
-/* The child whose tokens are exactly these n, or NONE. */
-static uint32_t find_child(lk_prefix_cache *cache, uint32_t parent, const int32_t *tokens,
+/* The child that spells exactly the first n positions of `key`, or NONE. */
+static uint32_t find_child(lk_prefix_cache *cache, uint32_t parent, const lk_prefix_key *key,
                            uint32_t n) {
     uint32_t i = *children_of(cache, parent);
-    while (i != NONE && (cache->nodes[i].n_tokens != n || count_same(cache, i, tokens, n) != n)) {
+    while (i != NONE && (cache->nodes[i].n_tokens != n || count_same(cache, i, key, 0, n) != n)) {
         i = cache->nodes[i].next;
     }
     return i;
@@ -169,8 +175,9 @@ void lk_prefix_insert(lk_prefix_cache *cache, const lk_seq *seq, bool with_parti
         const uint32_t page = seq->pages[i];
         const int64_t rest = seq->length - (int64_t)i * LK_CHUNK;
         const uint32_t n = rest < LK_CHUNK ? (uint32_t)rest : LK_CHUNK;
-        const int32_t *tokens = cache->pages->tokens + (size_t)page * LK_CHUNK;
-        uint32_t node = find_child(cache, parent, tokens, n);
+        const lk_prefix_key key = {cache->pages->tokens + (size_t)page * LK_CHUNK,
+                                   cache->pages->digests + (size_t)page * LK_CHUNK};
+        uint32_t node = find_child(cache, parent, &key, n);
         if (node == NONE) {
             /* A page that is in the tree holds more here than this sequence has of it. */
             if (cache->nodes[page].n_tokens != 0 || (n < LK_CHUNK && !with_partial)) {

@@ -1,9 +1,11 @@
 /* prefix_cache.h - KV pages that may be used again: a tree in which a path from a root spells the
- * tokens of a prefix, a page for each node. Full pages have children; a page that is filled in part
- * is a leaf. A page is in the tree at most once, so its number is also that of its node.
+ * tokens (and digests of vectors) of a prefix, a page for each node. Full pages have children; a
+ * page that is filled in part is a leaf. A page is in the tree at most once, so its number is also
+ * that of its node.
  *
  * The tree holds one reference to each of its pages. Tokens are always compared, there are no
- * hashes to trust. Nothing is allocated after init. One thread at a time.
+ * hashes to trust but those that stand for vectors (128 bits of SHA-256). Nothing is allocated
+ * after init. One thread at a time.
  *
  * Invariant: a child is never used more recently than its parent, so the least recent node that
  * nobody else holds is found from the old end of one list. */
@@ -41,9 +43,17 @@ lk_status lk_prefix_init(lk_prefix_cache *cache, const lk_allocator *allocator, 
 /* The pages must be there still. */
 void lk_prefix_deinit(lk_prefix_cache *cache);
 
-/* The longest known prefix of tokens[0 .. n): returns its positions and puts its pages, one for
- * every LK_CHUNK positions, into `found` (room for lk_seq_pages_for(n)); takes no reference. */
-int64_t lk_prefix_find(lk_prefix_cache *cache, const int32_t *tokens, int64_t n, uint32_t *found);
+/* What a prefix spells. */
+typedef struct lk_prefix_key {
+    const int32_t *tokens;
+    const lk_row_digest *digests; /* NULL: tokens alone */
+} lk_prefix_key;
+
+/* The longest known prefix of the first n positions of `key`: returns its positions and puts its
+ * pages, one for every LK_CHUNK positions, into `found` (room for lk_seq_pages_for(n)); takes no
+ * reference. */
+int64_t lk_prefix_find(lk_prefix_cache *cache, const lk_prefix_key *key, int64_t n,
+                       uint32_t *found);
 /* Adds the pages of a sequence that the tree does not have; the last one only with_partial. */
 void lk_prefix_insert(lk_prefix_cache *cache, const lk_seq *seq, bool with_partial);
 /* Gives back the least recently used page that nobody else holds. False when there is none. */

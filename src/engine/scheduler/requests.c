@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/scheduler/scheduler.h"
+#include "ops/twin.h"
 
 static lk_status check_prompt(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
     const uint32_t n_vocab = engine->context->graph->n_vocab;
@@ -21,6 +22,36 @@ static lk_status check_prompt(const lk_engine *engine, const lk_request_params *
             return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("prompt"),
                            "token %d at position %zu of the prompt, expected 0 .. %u", p->prompt[i],
                            i, n_vocab - 1);
+        }
+    }
+    return LK_OK;
+}
+
+/* Spans inside the prompt, one after the other, of finite values. */
+static lk_status check_media(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
+    const size_t n_embd = engine->context->graph->n_embd;
+    size_t end = 0;
+    if (p->n_media > LK_MAX_MEDIA || (p->n_media != 0 && p->media == NULL)) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("media"),
+                       "%zu media spans%s, at most %d are possible", p->n_media,
+                       p->media == NULL ? " at NULL" : "", LK_MAX_MEDIA);
+    }
+    for (size_t i = 0; i < p->n_media; i++) {
+        const lk_media_span *span = &p->media[i];
+        if (span->n == 0 || span->first < end || span->first > p->n_prompt ||
+            span->n > p->n_prompt - span->first || span->embeddings == NULL) {
+            return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("media"),
+                           "media span %zu has %zu vectors from token %zu on, expected 1 or more "
+                           "between token %zu and the end of the prompt at %zu",
+                           i, span->n, span->first, end, p->n_prompt);
+        }
+        end = span->first + span->n;
+        for (size_t k = 0; k < span->n * n_embd; k++) {
+            if (!lk_is_finite_f32(span->embeddings[k])) {
+                return lk_fail(err, LK_E_NONFINITE, LK_AT_SUBJECT("media"),
+                               "media span %zu: value %zu of vector %zu is not finite", i,
+                               k % n_embd, k / n_embd);
+            }
         }
     }
     return LK_OK;
@@ -47,6 +78,9 @@ static lk_status check_params(const lk_engine *engine, const lk_request_params *
                        p->struct_size, sizeof *p);
     }
     lk_status status = check_prompt(engine, p, err);
+    if (status == LK_OK) {
+        status = check_media(engine, p, err);
+    }
     if (status == LK_OK) {
         status = lk_check_range("max_tokens", p->max_tokens, -1, INT64_MAX, err);
     }
@@ -83,6 +117,9 @@ static void request_free(lk_request *r) {
     (void)pthread_cond_destroy(&r->done);
     (void)pthread_mutex_destroy(&r->mutex);
     lk_free_array(a, r->biases, (size_t)r->sampler.n_logit_bias, sizeof r->biases[0]);
+    lk_free_array(a, r->media, r->n_media_floats, sizeof r->media[0]);
+    lk_free_array(a, r->digests, r->n_prompt, sizeof r->digests[0]);
+    lk_free_array(a, r->vectors, r->n_prompt, sizeof(const float *));
     lk_free_array(a, r->prompt, r->n_prompt, sizeof r->prompt[0]);
     lk_free(a, r, size_of(r->n_choices));
 }
@@ -121,6 +158,37 @@ static lk_status copy_arrays(lk_request *r, const lk_request_params *p, lk_error
     return r->prompt != NULL && (n_biases == 0 || r->biases != NULL)
                ? LK_OK
                : lk_fail_nomem(err, "a request", p->n_prompt * sizeof r->prompt[0]);
+}
+
+/* The vectors and their digests, by token of the prompt. */
+static lk_status copy_media(lk_request *r, const lk_request_params *p, size_t n_embd,
+                            lk_error *err) {
+    if (p->n_media == 0) {
+        return LK_OK;
+    }
+    size_t n_rows = 0;
+    for (size_t i = 0; i < p->n_media; i++) {
+        n_rows += p->media[i].n; /* at most n_prompt */
+    }
+    r->vectors = lk_alloc_array_zero(r->allocator, r->n_prompt, sizeof(const float *));
+    r->digests = lk_alloc_array_zero(r->allocator, r->n_prompt, sizeof r->digests[0]);
+    r->media = lk_alloc_array(r->allocator, n_rows, n_embd * sizeof r->media[0]);
+    if (r->vectors == NULL || r->digests == NULL || r->media == NULL) {
+        lk_free_array(r->allocator, r->media, n_rows, n_embd * sizeof r->media[0]);
+        r->media = NULL;
+        return lk_fail_nomem(err, "the media of a request", n_rows * n_embd * sizeof r->media[0]);
+    }
+    r->n_media_floats = n_rows * n_embd;
+    float *row = r->media;
+    for (size_t i = 0; i < p->n_media; i++) {
+        const lk_media_span *span = &p->media[i];
+        memcpy(row, span->embeddings, span->n * n_embd * sizeof row[0]);
+        for (size_t k = 0; k < span->n; k++, row += n_embd) {
+            r->vectors[span->first + k] = row;
+            lk_logits_digest(row, n_embd, r->digests[span->first + k].bytes);
+        }
+    }
+    return LK_OK;
 }
 
 static void fill(lk_request *r, lk_engine *engine, const lk_request_params *p) {
@@ -166,6 +234,9 @@ lk_status lk_request_create(lk_engine *engine, const lk_request_params *params, 
     status = check_sampler(engine, r, err);
     if (status == LK_OK) {
         status = copy_arrays(r, params, err);
+        if (status == LK_OK) {
+            status = copy_media(r, params, engine->context->graph->n_embd, err);
+        }
     } else {
         r->sampler.n_logit_bias = 0; /* nothing was copied, nothing is freed */
     }

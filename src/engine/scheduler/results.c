@@ -237,8 +237,8 @@ static lk_status fail_choice_rows(const lk_engine *engine, const lk_choice *choi
 
 void lk_compute_step(lk_engine *engine) {
     lk_error step_error;
-    const lk_status step_status = lk_context_run(engine->context, engine->rows, engine->n_rows,
-                                                 engine->row_status, &step_error);
+    const lk_status step_status = lk_context_run(engine->context, engine->rows, engine->embeddings,
+                                                 engine->n_rows, engine->row_status, &step_error);
     if (step_status == LK_E_CANCELLED) {
         return; /* the engine ends; nothing was committed */
     }

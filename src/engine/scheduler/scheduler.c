@@ -212,12 +212,14 @@ static lk_status allocate(lk_engine *engine, lk_error *err) {
     engine->stepping = lk_alloc_array_zero(a, n_slots, sizeof(lk_choice *));
     engine->slot_used = lk_alloc_array_zero(a, n_slots, sizeof engine->slot_used[0]);
     engine->rows = lk_alloc_array(a, max_rows, sizeof engine->rows[0]);
+    engine->embeddings = lk_alloc_array(a, max_rows, sizeof(const float *));
     engine->row_status = lk_alloc_array(a, max_rows, sizeof engine->row_status[0]);
     engine->found = lk_alloc_array(a, n_pages, sizeof engine->found[0]);
     engine->stamps = lk_alloc_array_zero(a, n_pages, sizeof engine->stamps[0]);
     if (engine->view == NULL || engine->running == NULL || engine->by_slot == NULL ||
         engine->stepping == NULL || engine->slot_used == NULL || engine->rows == NULL ||
-        engine->row_status == NULL || engine->found == NULL || engine->stamps == NULL) {
+        engine->embeddings == NULL || engine->row_status == NULL || engine->found == NULL ||
+        engine->stamps == NULL) {
         return lk_fail_nomem(err, "an engine's tables", n_pages * sizeof engine->found[0]);
     }
     return lk_prefix_init(&engine->cache, a, &engine->context->kv.pages, err);
@@ -306,6 +308,7 @@ void lk_engine_free(lk_engine *engine) {
     lk_free_array(a, engine->stamps, n_pages, sizeof engine->stamps[0]);
     lk_free_array(a, engine->found, n_pages, sizeof engine->found[0]);
     lk_free_array(a, engine->row_status, max_rows, sizeof engine->row_status[0]);
+    lk_free_array(a, engine->embeddings, max_rows, sizeof(const float *));
     lk_free_array(a, engine->rows, max_rows, sizeof engine->rows[0]);
     lk_free_array(a, engine->slot_used, n_slots, sizeof engine->slot_used[0]);
     lk_free_array(a, engine->stepping, n_slots, sizeof(lk_choice *));

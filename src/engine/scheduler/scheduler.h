@@ -45,6 +45,11 @@ struct lk_request {
     uint64_t id;
     int32_t *prompt; /* [n_prompt] */
     size_t n_prompt;
+    /* With media: for each token of the prompt the vector in its place, or NULL, and its digest. */
+    const float **vectors;
+    lk_row_digest *digests;
+    float *media; /* [n_media_floats] all vectors */
+    size_t n_media_floats;
     lk_sampler_params sampler;
     const lk_grammar *grammar; /* the caller's; NULL: none */
     const lk_token_trie *trie;
@@ -105,7 +110,8 @@ struct lk_engine {
     int64_t *slot_used;   /* [n_slots] step at which a slot was last in use */
     lk_choice **stepping; /* [n_stepping] of [n_slots], the choices of the step */
     int32_t n_stepping;
-    lk_row *rows; /* [n_rows] of [max_rows] */
+    lk_row *rows;             /* [n_rows] of [max_rows] */
+    const float **embeddings; /* likewise: vectors in the place of tokens, or NULL */
     lk_row_status *row_status;
     uint32_t n_rows;
     uint32_t n_logits; /* rows of the step that want logits */
@@ -134,6 +140,11 @@ static inline int64_t lk_choice_length(const lk_choice *choice) {
 static inline int32_t lk_choice_token(const lk_choice *choice, int64_t pos) {
     const int64_t n_prompt = (int64_t)choice->request->n_prompt;
     return pos < n_prompt ? choice->request->prompt[pos] : choice->generated[pos - n_prompt];
+}
+/* The vector in the place of the token, or NULL. */
+static inline const float *lk_choice_embedding(const lk_choice *choice, int64_t pos) {
+    const lk_request *r = choice->request;
+    return r->vectors != NULL && pos < (int64_t)r->n_prompt ? r->vectors[pos] : NULL;
 }
 /* Tokens that are not computed yet: 1 while generating. */
 static inline int64_t lk_choice_pending(const lk_engine *engine, const lk_choice *choice) {
