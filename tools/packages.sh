@@ -23,6 +23,7 @@ program pkg-config pkg-config
 module jansson libjansson-dev
 module libmicrohttpd libmicrohttpd-dev
 module libedit libedit-dev
+module sndfile libsndfile1-dev
 NEEDS
     [ "$list" = test ] || return 0
     cat <<'NEEDS'
@@ -36,6 +37,7 @@ program clang-tidy clang-tidy
 compiles clang-sanitizers @clang-rt
 module libpcre2-8 libpcre2-dev
 module libutf8proc libutf8proc-dev
+module samplerate libsamplerate0-dev
 program qemu-aarch64 qemu-user
 program qemu-x86_64 qemu-user
 program aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu

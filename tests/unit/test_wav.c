@@ -6,71 +6,10 @@
 #include "audio/wav.h"
 #include "lk/audio.h"
 #include "lk_test.h"
-
-/* A file under construction. */
-typedef struct file {
-    uint8_t bytes[4096];
-    size_t n;
-} file;
-
-static void put(file *f, const void *data, size_t n) {
-    if (n > sizeof f->bytes - f->n) {
-        exit(1);
-    }
-    memcpy(f->bytes + f->n, data, n);
-    f->n += n;
-}
-
-static void put_number(file *f, uint64_t value, int n) {
-    for (int i = 0; i < n; i++) {
-        const uint8_t byte = (uint8_t)(value >> (8 * i));
-        put(f, &byte, 1);
-    }
-}
-
-static void set_u32(file *f, size_t at, uint32_t value) {
-    for (int i = 0; i < 4; i++) {
-        f->bytes[at + (size_t)i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static void begin(file *f) {
-    f->n = 0;
-    put(f, "RIFF\0\0\0\0WAVE", 12);
-}
-
-static void put_format(file *f, uint32_t tag, uint32_t channels, uint32_t rate, uint32_t bits) {
-    put(f, "fmt \x10\0\0\0", 8);
-    put_number(f, tag, 2);
-    put_number(f, channels, 2);
-    put_number(f, rate, 4);
-    put_number(f, (uint64_t)rate * channels * bits / 8, 4);
-    put_number(f, channels * bits / 8, 2);
-    put_number(f, bits, 2);
-}
-
-/* A chunk with its padding. */
-static void put_chunk(file *f, const char *name, const void *data, size_t n) {
-    put(f, name, 4);
-    put_number(f, n, 4);
-    put(f, data, n);
-    put(f, "", n & 1u);
-}
-
-static void end(file *f) {
-    set_u32(f, 4, (uint32_t)f->n - 8);
-}
-
-static void simple(file *f, uint32_t tag, uint32_t channels, uint32_t rate, uint32_t bits,
-                   const void *data, size_t n) {
-    begin(f);
-    put_format(f, tag, channels, rate, bits);
-    put_chunk(f, "data", data, n);
-    end(f);
-}
+#include "wav_bytes.h"
 
 /* Decodes a copy of the exact size, so that a sanitizer sees a byte read beyond. */
-static lk_status decode(const file *f, const lk_audio_params *params, lk_audio **audio,
+static lk_status decode(const wav_file *f, const lk_audio_params *params, lk_audio **audio,
                         lk_error *err) {
     uint8_t *copy = malloc(f->n + 1);
     memcpy(copy + 1, f->bytes, f->n); /* unaligned on purpose */
@@ -82,7 +21,7 @@ static lk_status decode(const file *f, const lk_audio_params *params, lk_audio *
     return status;
 }
 
-static void check_samples(const file *f, const float *wanted, uint64_t n) {
+static void check_samples(const wav_file *f, const float *wanted, uint64_t n) {
     lk_audio *audio = NULL;
     lk_error err;
     REQUIRE_OK(decode(f, NULL, &audio, &err), err);
@@ -95,7 +34,7 @@ static void check_samples(const file *f, const float *wanted, uint64_t n) {
 }
 
 /* The status, the offset, and a word of the message. */
-static void check_error(const file *f, lk_status wanted, uint64_t offset, const char *word) {
+static void check_error(const wav_file *f, lk_status wanted, uint64_t offset, const char *word) {
     lk_audio *audio = NULL;
     lk_error err;
     const lk_status status = decode(f, NULL, &audio, &err);
@@ -108,36 +47,36 @@ static void check_error(const file *f, lk_status wanted, uint64_t offset, const 
 }
 
 LK_TEST(integers) {
-    file f;
-    simple(&f, 1, 1, 16000, 8, "\x00\x80\xff", 3);
+    wav_file f;
+    wav_simple(&f, 1, 1, 16000, 8, "\x00\x80\xff", 3);
     check_samples(&f, (const float[]){-1.0f, 0.0f, 0x1.fcp-1f}, 3);
-    simple(&f, 1, 1, 16000, 16, "\x00\x80\x01\x00\xff\x7f", 6);
+    wav_simple(&f, 1, 1, 16000, 16, "\x00\x80\x01\x00\xff\x7f", 6);
     check_samples(&f, (const float[]){-1.0f, 0x1p-15f, 0x1.fffcp-1f}, 3);
-    simple(&f, 1, 1, 16000, 24, "\x00\x00\x80\x01\x00\x00\xff\xff\x7f", 9);
+    wav_simple(&f, 1, 1, 16000, 24, "\x00\x00\x80\x01\x00\x00\xff\xff\x7f", 9);
     check_samples(&f, (const float[]){-1.0f, 0x1p-23f, 0x1.fffffcp-1f}, 3);
-    simple(&f, 1, 1, 16000, 32, "\x00\x00\x00\x80\x01\x00\x00\x00\xff\xff\xff\x7f", 12);
+    wav_simple(&f, 1, 1, 16000, 32, "\x00\x00\x00\x80\x01\x00\x00\x00\xff\xff\xff\x7f", 12);
     check_samples(&f, (const float[]){-1.0f, 0x1p-31f, 1.0f}, 3);
 }
 
 LK_TEST(floats) {
     const float singles[] = {0.25f, -3.5f, 0x1p-149f};
     const double doubles[] = {0.25, -3.5, 0x1.000001p-3};
-    file f;
-    simple(&f, 3, 1, 16000, 32, singles, sizeof singles);
+    wav_file f;
+    wav_simple(&f, 3, 1, 16000, 32, singles, sizeof singles);
     check_samples(&f, singles, 3);
-    simple(&f, 3, 1, 16000, 64, doubles, sizeof doubles);
+    wav_simple(&f, 3, 1, 16000, 64, doubles, sizeof doubles);
     check_samples(&f, (const float[]){0.25f, -3.5f, 0x1p-3f}, 3);
 }
 
 /* Values of ITU-T G.711, in parts of 32768: the ends, the steps next to zero, and one between. */
 LK_TEST(laws) {
-    file f;
-    simple(&f, 7, 1, 16000, 8, "\x00\x80\xff\x7f\xfe\x4e", 6);
+    wav_file f;
+    wav_simple(&f, 7, 1, 16000, 8, "\x00\x80\xff\x7f\xfe\x4e", 6);
     check_samples(&f,
                   (const float[]){-32124.0f / 32768, 32124.0f / 32768, 0.0f, 0.0f, 8.0f / 32768,
                                   -988.0f / 32768},
                   6);
-    simple(&f, 6, 1, 16000, 8, "\x2a\xaa\xd5\x55\x54\x80", 6);
+    wav_simple(&f, 6, 1, 16000, 8, "\x2a\xaa\xd5\x55\x54\x80", 6);
     check_samples(&f,
                   (const float[]){-32256.0f / 32768, 32256.0f / 32768, 8.0f / 32768, -8.0f / 32768,
                                   -24.0f / 32768, 5504.0f / 32768},
@@ -146,54 +85,41 @@ LK_TEST(laws) {
 
 LK_TEST(channels_are_averaged) {
     const float samples[] = {1.0f, 0.0f, -0.5f, 0.0f, 0.5f, 0.25f};
-    file f;
-    simple(&f, 3, 2, 16000, 32, samples, sizeof samples);
+    wav_file f;
+    wav_simple(&f, 3, 2, 16000, 32, samples, sizeof samples);
     check_samples(&f, (const float[]){0.5f, -0.25f, 0.375f}, 3);
     float eight[8] = {8.0f};
-    simple(&f, 3, 8, 16000, 32, eight, sizeof eight);
+    wav_simple(&f, 3, 8, 16000, 32, eight, sizeof eight);
     check_samples(&f, (const float[]){1.0f}, 1);
 }
 
 /* The format after the samples, chunks that nobody knows, odd lengths with and without padding. */
 LK_TEST(order_of_chunks) {
     const float wanted[] = {0x1p-7f, -0x1p-7f, 0.5f};
-    file f;
-    begin(&f);
-    put_chunk(&f, "LIST", "abc", 3);
-    put_chunk(&f, "data", "\x81\x7f\xc0", 3);
-    put_chunk(&f, "\0\1\2\3", "", 0);
-    put_format(&f, 1, 1, 16000, 8);
-    end(&f);
+    wav_file f;
+    wav_begin(&f);
+    wav_put_chunk(&f, "LIST", "abc", 3);
+    wav_put_chunk(&f, "data", "\x81\x7f\xc0", 3);
+    wav_put_chunk(&f, "\0\1\2\3", "", 0);
+    wav_put_format(&f, 1, 1, 16000, 8);
+    wav_end(&f);
     check_samples(&f, wanted, 3);
-    simple(&f, 1, 1, 16000, 8, "\x81\x7f\xc0", 3);
+    wav_simple(&f, 1, 1, 16000, 8, "\x81\x7f\xc0", 3);
     f.n--; /* counted, and not there */
     check_samples(&f, wanted, 3);
-    end(&f); /* neither */
+    wav_end(&f); /* neither */
     check_samples(&f, wanted, 3);
-    simple(&f, 1, 1, 16000, 8, "\x81\x7f\xc0", 3);
-    set_u32(&f, 4, (uint32_t)f.n - 9); /* there, and not counted */
+    wav_simple(&f, 1, 1, 16000, 8, "\x81\x7f\xc0", 3);
+    wav_set_u32(&f, 4, (uint32_t)f.n - 9); /* there, and not counted */
     check_samples(&f, wanted, 3);
-}
-
-static void put_extensible(file *f, uint32_t bits, uint32_t valid_bits, uint32_t tag) {
-    put(f, "fmt \x28\0\0\0\xfe\xff\x01\0", 12);
-    put_number(f, 16000, 4);
-    put_number(f, 16000 * bits / 8, 4);
-    put_number(f, bits / 8, 2);
-    put_number(f, bits, 2);
-    put_number(f, 22, 2);
-    put_number(f, valid_bits, 2);
-    put_number(f, 4, 4);
-    put_number(f, tag, 4);
-    put(f, "\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71", 12);
 }
 
 LK_TEST(extensible) {
-    file f;
-    begin(&f);
-    put_extensible(&f, 24, 20, 1);
-    put_chunk(&f, "data", "\x00\x00\x40", 3);
-    end(&f);
+    wav_file f;
+    wav_begin(&f);
+    wav_put_extensible(&f, 24, 20, 1);
+    wav_put_chunk(&f, "data", "\x00\x00\x40", 3);
+    wav_end(&f);
     check_samples(&f, (const float[]){0.5f}, 1);
     f.bytes[12 + 8 + 18] = 25; /* valid bits */
     check_error(&f, LK_E_FORMAT, 38, "25 valid bits");
@@ -203,16 +129,16 @@ LK_TEST(extensible) {
     f.bytes[12 + 8 + 30] ^= 1;
     f.bytes[12 + 8 + 24] = 2;
     check_error(&f, LK_E_UNSUPPORTED, 44, "ADPCM");
-    begin(&f);
-    put_format(&f, 0xfffe, 1, 16000, 16);
-    end(&f);
+    wav_begin(&f);
+    wav_put_format(&f, 0xfffe, 1, 16000, 16);
+    wav_end(&f);
     check_error(&f, LK_E_FORMAT, 16, "expected 40");
 }
 
 /* Every shorter form of a file is an error, and no byte beyond is read. */
 LK_TEST(cut_off) {
-    file f;
-    simple(&f, 1, 1, 16000, 16, "\1\0\2\0", 4);
+    wav_file f;
+    wav_simple(&f, 1, 1, 16000, 16, "\1\0\2\0", 4);
     const size_t n = f.n;
     for (f.n = 0; f.n < n; f.n++) {
         lk_audio *audio = NULL;
@@ -220,7 +146,7 @@ LK_TEST(cut_off) {
         CHECK_STATUS(LK_E_FORMAT, decode(&f, NULL, &audio, &err));
     }
     for (f.n = 12; f.n < n; f.n++) { /* the header's length put right */
-        end(&f);
+        wav_end(&f);
         lk_audio *audio = NULL;
         lk_error err;
         CHECK_STATUS(LK_E_FORMAT, decode(&f, NULL, &audio, &err));
@@ -228,45 +154,45 @@ LK_TEST(cut_off) {
 }
 
 LK_TEST(lying_lengths) {
-    file f;
-    simple(&f, 1, 1, 16000, 16, "\1\0\2\0", 4);
-    set_u32(&f, 4, 0xffffffffu);
+    wav_file f;
+    wav_simple(&f, 1, 1, 16000, 16, "\1\0\2\0", 4);
+    wav_set_u32(&f, 4, 0xffffffffu);
     check_error(&f, LK_E_FORMAT, 4, "4294967303 bytes; the file has 48");
-    set_u32(&f, 4, 30);
+    wav_set_u32(&f, 4, 30);
     check_error(&f, LK_E_FORMAT, 4, "38 bytes; the file has 48");
-    end(&f);
-    set_u32(&f, 40, 0xffffffffu);
+    wav_end(&f);
+    wav_set_u32(&f, 40, 0xffffffffu);
     check_error(&f, LK_E_FORMAT, 40, "\"data\" says 4294967295 bytes; the file has 4 more");
-    set_u32(&f, 40, 2);
+    wav_set_u32(&f, 40, 2);
     check_error(&f, LK_E_FORMAT, 46, "2 are left");
-    set_u32(&f, 40, 4);
-    set_u32(&f, 16, 0x7fffffffu);
+    wav_set_u32(&f, 40, 4);
+    wav_set_u32(&f, 16, 0x7fffffffu);
     check_error(&f, LK_E_FORMAT, 16, "\"fmt \" says 2147483647");
-    set_u32(&f, 16, 14);
+    wav_set_u32(&f, 16, 14);
     check_error(&f, LK_E_FORMAT, 16, "expected 16 at least");
-    simple(&f, 1, 2, 16000, 16, "\1\0\2\0\3\0", 6);
+    wav_simple(&f, 1, 2, 16000, 16, "\1\0\2\0\3\0", 6);
     check_error(&f, LK_E_FORMAT, 40, "6 bytes of samples; expected a multiple of 4");
-    simple(&f, 1, 1, 16000, 16, "\1\0", 2);
+    wav_simple(&f, 1, 1, 16000, 16, "\1\0", 2);
     f.bytes[32] = 3; /* bytes a block */
     check_error(&f, LK_E_FORMAT, 32, "3 bytes for 1 channels of 16 bits");
 }
 
 LK_TEST(missing_and_double_parts) {
-    file f;
-    begin(&f);
-    end(&f);
+    wav_file f;
+    wav_begin(&f);
+    wav_end(&f);
     check_error(&f, LK_E_FORMAT, 12, "without a chunk \"fmt \"");
-    put_format(&f, 1, 1, 16000, 8);
-    end(&f);
+    wav_put_format(&f, 1, 1, 16000, 8);
+    wav_end(&f);
     check_error(&f, LK_E_FORMAT, 36, "without a chunk \"data\"");
-    put_format(&f, 1, 1, 16000, 8);
-    end(&f);
+    wav_put_format(&f, 1, 1, 16000, 8);
+    wav_end(&f);
     check_error(&f, LK_E_FORMAT, 36, "second chunk \"fmt \"");
-    simple(&f, 1, 1, 16000, 8, "\1\2", 2);
-    put_chunk(&f, "data", "\1\2", 2);
-    end(&f);
+    wav_simple(&f, 1, 1, 16000, 8, "\1\2", 2);
+    wav_put_chunk(&f, "data", "\1\2", 2);
+    wav_end(&f);
     check_error(&f, LK_E_FORMAT, 46, "second chunk \"data\"");
-    simple(&f, 1, 1, 16000, 8, "", 0);
+    wav_simple(&f, 1, 1, 16000, 8, "", 0);
     check_error(&f, LK_E_FORMAT, 40, "0 bytes of samples");
 }
 
@@ -285,42 +211,42 @@ LK_TEST(other_containers_and_codings) {
                    12, "MP4"},
                   {"FORM\0\0\0\0AIFF", 12, "AIFF"},
                   {"RF64\0\0\0\0WAVE", 12, "RF64"}};
-    file f;
+    wav_file f;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         f.n = 0;
-        put(&f, others[i].bytes, others[i].n);
+        wav_put(&f, others[i].bytes, others[i].n);
         check_error(&f, LK_E_UNSUPPORTED, 0, others[i].name);
     }
     f.n = 0;
     check_error(&f, LK_E_FORMAT, 0, "no WAV file");
-    put(&f, "RIFF\4\0\0\0AVI ", 12);
+    wav_put(&f, "RIFF\4\0\0\0AVI ", 12);
     check_error(&f, LK_E_FORMAT, 0, "no WAV file");
-    simple(&f, 0x11, 1, 16000, 4, "\1\2", 2);
+    wav_simple(&f, 0x11, 1, 16000, 4, "\1\2", 2);
     check_error(&f, LK_E_UNSUPPORTED, 20, "IMA ADPCM) with 4 bits");
-    simple(&f, 1, 1, 16000, 12, "\1\2", 2);
+    wav_simple(&f, 1, 1, 16000, 12, "\1\2", 2);
     check_error(&f, LK_E_UNSUPPORTED, 20, "PCM) with 12 bits");
 }
 
 LK_TEST(figures_out_of_range) {
-    file f;
-    simple(&f, 1, 1, 1, 8, "\1\2", 2);
+    wav_file f;
+    wav_simple(&f, 1, 1, 1, 8, "\1\2", 2);
     check_error(&f, LK_E_UNSUPPORTED, 20, "1 Hz; 1000 to 384000 Hz");
-    simple(&f, 1, 1, 10000000, 8, "\1\2", 2);
+    wav_simple(&f, 1, 1, 10000000, 8, "\1\2", 2);
     check_error(&f, LK_E_UNSUPPORTED, 20, "10000000 Hz; 1000 to 384000 Hz");
-    simple(&f, 1, 1, 0, 8, "\1\2", 2);
+    wav_simple(&f, 1, 1, 0, 8, "\1\2", 2);
     check_error(&f, LK_E_UNSUPPORTED, 20, "0 Hz");
-    simple(&f, 1, 0, 16000, 8, "\1\2", 2);
+    wav_simple(&f, 1, 0, 16000, 8, "\1\2", 2);
     check_error(&f, LK_E_UNSUPPORTED, 20, "0 channels; 1 to 8");
-    simple(&f, 1, 9, 16000, 8, "123456789", 9);
+    wav_simple(&f, 1, 9, 16000, 8, "123456789", 9);
     check_error(&f, LK_E_UNSUPPORTED, 20, "9 channels; 1 to 8");
 }
 
 LK_TEST(non_finite_samples) {
     static const float bad[] = {INFINITY, -INFINITY, NAN};
-    file f;
+    wav_file f;
     for (int i = 0; i < 3; i++) {
         const float samples[] = {0.0f, 1.0f, bad[i], 0.0f};
-        simple(&f, 3, 2, 16000, 32, samples, sizeof samples);
+        wav_simple(&f, 3, 2, 16000, 32, samples, sizeof samples);
         check_error(&f, LK_E_NONFINITE, 52, "sample 1");
         lk_audio *audio = NULL;
         lk_error err;
@@ -329,7 +255,7 @@ LK_TEST(non_finite_samples) {
         CHECK(audio == NULL && err.pos == 2);
     }
     const double huge = 1e300;
-    simple(&f, 3, 1, 16000, 64, &huge, sizeof huge);
+    wav_simple(&f, 3, 1, 16000, 64, &huge, sizeof huge);
     check_error(&f, LK_E_NONFINITE, 44, "beyond binary32");
     float loud[64]; /* leaves the range in the filter alone */
     for (int i = 0; i < 64; i++) {
@@ -346,13 +272,13 @@ LK_TEST(limits) {
     lk_error err;
     lk_audio_params params = LK_AUDIO_PARAMS_INIT;
     params.max_seconds = 1;
-    file f;
+    wav_file f;
     const uint8_t second[1001] = {0};
-    simple(&f, 1, 1, 1000, 8, second, 1000);
+    wav_simple(&f, 1, 1, 1000, 8, second, 1000);
     REQUIRE_OK(decode(&f, &params, &audio, &err), err);
     CHECK(lk_audio_n_samples(audio) == 16000 && lk_audio_n_frames(audio) == 100);
     lk_audio_destroy(audio);
-    simple(&f, 1, 1, 1000, 8, second, 1001);
+    wav_simple(&f, 1, 1, 1000, 8, second, 1001);
     CHECK_STATUS(LK_E_LIMIT, decode(&f, &params, &audio, &err));
     CHECK(strstr(err.message, "1.00 s; the limit is 1 s") != NULL);
     params = LK_AUDIO_PARAMS_INIT;
@@ -406,8 +332,8 @@ LK_TEST(arguments) {
 
 /* Each allocation fails once. */
 LK_TEST(short_of_memory) {
-    file f;
-    simple(&f, 1, 1, 8000, 8, "\x10\xf0\x20", 3);
+    wav_file f;
+    wav_simple(&f, 1, 1, 8000, 8, "\x10\xf0\x20", 3);
     for (uint64_t n = 1;; n++) {
         lk_test_allocator a;
         lk_test_allocator_init(&a);
