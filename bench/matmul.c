@@ -52,6 +52,7 @@ static limits measure(const uint8_t *matrix) {
 #if defined(__x86_64__)
     enum { PIECE = 4 << 20, ROUNDS = 1 << 14 };
     const bool wide = (lk_cpu_detect() & LK_ISA_AVX512) != 0;
+    const bool has_vnni = (lk_cpu_detect() & LK_ISA_AVXVNNI) != 0;
     int8_t in[64] = {1};
     volatile int64_t result = 0; /* what the loops found has to go somewhere */
     for (size_t at = 0; (lk_cpu_detect() & LK_ISA_AVX2) != 0 && at < MATRIX_BYTES; at += PIECE) {
@@ -59,13 +60,17 @@ static limits measure(const uint8_t *matrix) {
         result +=
             wide ? lk_peak_read_avx512(matrix + at, PIECE) : lk_peak_read_avx2(matrix + at, PIECE);
         const double middle = cpu_s();
-        result += wide ? lk_peak_int8_avx512(ROUNDS, in) : lk_peak_int8_avx2(ROUNDS, in);
+        result += wide       ? lk_peak_int8_avx512(ROUNDS, in)
+                  : has_vnni ? lk_peak_int8_avxvnni(ROUNDS, in)
+                             : lk_peak_int8_avx2(ROUNDS, in);
         const double end = cpu_s();
-        const double ops =
-            (double)ROUNDS * (wide ? LK_PEAK_INT8_AVX512_OPS : LK_PEAK_INT8_AVX2_OPS);
+        const double ops = (double)ROUNDS * (wide       ? LK_PEAK_INT8_AVX512_OPS
+                                             : has_vnni ? LK_PEAK_INT8_AVXVNNI_OPS
+                                                        : LK_PEAK_INT8_AVX2_OPS);
         best.read = PIECE / (middle - start) > best.read ? PIECE / (middle - start) : best.read;
         best.int8 = ops / (end - middle) > best.int8 ? ops / (end - middle) : best.int8;
     }
+    (void)result;
 #else
     (void)matrix;
 #endif

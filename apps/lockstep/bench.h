@@ -121,7 +121,9 @@ double bench_limit_seconds(const bench_test *t, const lk_machine_speed *speed,
 void bench_test_name(const bench_test *test, char name[64]);
 /* "f16", or "q8_0,f16". */
 void bench_kv_name(bench_kv kv, char name[32]);
+/* "avx512" stands for that set and those that it stands on, and so on; "all". */
 const char *bench_isa_name(uint32_t mask);
+bool bench_isa_mask(const char *name, size_t n_name, uint32_t *mask);
 
 typedef enum bench_format {
     BENCH_TABLE,

@@ -85,19 +85,35 @@ void bench_describe(bench_model *model, const lk_model *open) {
                    size, type_text(gguf));
 }
 
+static const struct {
+    const char *name;
+    uint32_t mask; /* with all that it stands on */
+} isas[] = {{"all", LK_CPU_ALL},
+            {"amx", LK_CPU_AVX2 | LK_CPU_AVX512 | LK_CPU_AMX},
+            {"avx512", LK_CPU_AVX2 | LK_CPU_AVX512},
+            {"avxvnni", LK_CPU_AVX2 | LK_CPU_AVXVNNI},
+            {"avx2", LK_CPU_AVX2},
+            {"i8mm", LK_CPU_NEON | LK_CPU_I8MM},
+            {"neon", LK_CPU_NEON},
+            {"scalar", 0}};
+
 const char *bench_isa_name(uint32_t mask) {
-    switch (mask) {
-    case 0:
-        return "scalar";
-    case LK_CPU_AVX2:
-        return "avx2";
-    case LK_CPU_AVX2 | LK_CPU_AVX512:
-        return "avx512";
-    case LK_CPU_AVX2 | LK_CPU_AVX512 | LK_CPU_AMX:
-        return "amx";
-    default:
-        return "all";
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+        if (isas[i].mask == mask) {
+            return isas[i].name;
+        }
     }
+    return "all";
+}
+
+bool bench_isa_mask(const char *name, size_t n_name, uint32_t *mask) {
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+        if (strlen(isas[i].name) == n_name && strncmp(name, isas[i].name, n_name) == 0) {
+            *mask = isas[i].mask;
+            return true;
+        }
+    }
+    return false;
 }
 
 static void print_machines(const bench_report *report, const char *prefix) {

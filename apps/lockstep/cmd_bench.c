@@ -23,7 +23,7 @@ static const char help[] =
     "      --batch-gen N       tokens that each generates (32)\n"
     "  -t, --threads LIST      threads (one per processor)\n"
     "      --kv-type T[,T]     keys and values as f32, f16 (default) or q8_0; may be repeated\n"
-    "      --isa LIST          all (default), amx, avx512, avx2, scalar\n"
+    "      --isa LIST          all (default), amx, avx512, avxvnni, avx2, i8mm, neon, scalar\n"
     "      --rows N            rows that are computed at once (512)\n"
     "  -r, --repetitions N     of each test (5)\n"
     "      --no-repack         compute from the mapped file\n"
@@ -66,28 +66,18 @@ static bool parse_list(const char *option, const char *text, int64_t min, int64_
 }
 
 static bool parse_isas(const char *text, bench_list *list) {
-    static const struct {
-        const char *name;
-        int64_t mask;
-    } isas[] = {{"all", LK_CPU_ALL},
-                {"amx", LK_CPU_AVX2 | LK_CPU_AVX512 | LK_CPU_AMX},
-                {"avx512", LK_CPU_AVX2 | LK_CPU_AVX512},
-                {"avx2", LK_CPU_AVX2},
-                {"scalar", 0}};
     list->n = 0;
     for (const char *at = text;;) {
         const size_t n = strcspn(at, ",");
-        const size_t n_before = list->n;
-        for (size_t i = 0; i < sizeof isas / sizeof isas[0] && list->n < BENCH_MAX_LIST; i++) {
-            if (strlen(isas[i].name) == n && strncmp(at, isas[i].name, n) == 0) {
-                list->items[list->n++] = isas[i].mask;
-            }
-        }
-        if (list->n == n_before) {
+        uint32_t mask = 0;
+        if (list->n == BENCH_MAX_LIST || !bench_isa_mask(at, n, &mask)) {
             (void)lk_console_error("bench",
-                                   "--isa needs all, amx, avx512, avx2 or scalar, not '%s'", text);
+                                   "--isa needs all, amx, avx512, avxvnni, avx2, i8mm, neon or "
+                                   "scalar, up to %d of them, not '%s'",
+                                   BENCH_MAX_LIST, text);
             return false;
         }
+        list->items[list->n++] = mask;
         if (at[n] == '\0') {
             return true;
         }

@@ -32,6 +32,8 @@ enum {
     LK_CPU_AVX512 = 2,
     LK_CPU_AMX = 4,
     LK_CPU_NEON = 8,
+    LK_CPU_AVXVNNI = 16,
+    LK_CPU_I8MM = 32,
     LK_CPU_ALL = 0x7fffffff
 };
 

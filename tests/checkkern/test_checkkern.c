@@ -1,5 +1,6 @@
 /* test_checkkern.c - is each kernel its scalar twin, bit for bit? Walks ops.def, the formats and
- * the instruction sets of this processor; a slot that still holds the twin has nothing to compare.
+ * the instruction sets of this processor; a slot that still holds the twin, or the kernel of a set
+ * that this one stands on, has nothing to compare.
  *
  *     test_checkkern [--only PART] [--bench]
  *
@@ -30,25 +31,23 @@ static const op_entry ops[] = {
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
-/* Whether the slot of operator `name` holds the scalar twin. */
-static bool is_twin(const lk_cpu_kernels *k, const char *name) {
+/* Whether table `a` has nothing of its own for operator `name`: what `b` has was checked already.
+ * The product of strips is held against the twin of rows, so the one of strips is checked too. */
+static bool is_same(const lk_cpu_kernels *a, const lk_cpu_kernels *b, const char *name) {
     if (strcmp(name, "matmul_quant") == 0) {
-        for (size_t i = 0; i < lk_format_count(); i++) {
-            if (k->matmul_format[i] != NULL && k->matmul_format[i] != lk_matmul_quant_ref) {
-                return false;
-            }
-        }
+        return memcmp(a->matmul_format, b->matmul_format, sizeof a->matmul_format) == 0;
     }
     if (strcmp(name, "matmul_strip") == 0) {
-        return false; /* held against the twin of rows */
+        return b->isa != 0 &&
+               memcmp(a->matmul_strips, b->matmul_strips, sizeof a->matmul_strips) == 0;
     }
 #define LK_OP(op)                                                                                  \
     if (strcmp(name, #op) == 0) {                                                                  \
-        return k->op == lk_##op##_ref;                                                             \
+        return a->op == b->op;                                                                     \
     }
 #define LK_OP_MATMUL_FLOAT(format)                                                                 \
     if (strcmp(name, "matmul_" #format) == 0) {                                                    \
-        return k->matmul_##format == lk_matmul_##format##_ref;                                     \
+        return a->matmul_##format == b->matmul_##format;                                           \
     }
 #include "ops/ops.def"
 #undef LK_OP
@@ -176,26 +175,30 @@ static void check_planted_faults(uint64_t seed) {
 
 typedef struct isa_entry {
     const char *name;
-    uint32_t mask; /* with all that it stands on */
+    uint32_t mask;  /* with all that it stands on */
+    uint32_t below; /* that alone */
 } isa_entry;
 
 static const isa_entry isas[] = {
-    {"scalar", 0},
-#define LK_ISA(NAME, name, processor, bit, needs) {#name, (bit) | (needs)},
+    {"scalar", 0, 0},
+#define LK_ISA(NAME, name, processor, bit, needs) {#name, (bit) | (needs), (needs)},
 #include "backend/cpu/isas.def"
 #undef LK_ISA
 };
 
 static void check_isa(const isa_entry *isa, const char *only, uint64_t seed) {
     lk_cpu_kernels table;
+    lk_cpu_kernels below;
     lk_cpu_kernels_init(&table, isa->mask);
+    lk_cpu_kernels_init(&below, isa->below);
     if (table.isa != isa->mask) {
         (void)printf("%s: this processor does not have it\n", isa->name);
         return;
     }
     for (size_t i = 0; i < N_OPS; i++) {
-        if (is_twin(&table, ops[i].name)) {
-            (void)printf("%-8s %-14s twin\n", isa->name, ops[i].name);
+        if (is_same(&table, &below, ops[i].name)) {
+            (void)printf("%-8s %-14s %s\n", isa->name, ops[i].name,
+                         below.isa == 0 ? "twin" : "as before");
             continue;
         }
         uint64_t n_failures = 0;

@@ -334,7 +334,10 @@ static void add_coverage(run *r) {
     if (lk_context_get_stats(r->context, &stats, NULL) != LK_OK) {
         return;
     }
-    const int isa = (stats.isa & LK_CPU_AVX512) != 0 ? 2 : (stats.isa & LK_CPU_AVX2) != 0 ? 1 : 0;
+    const int isa = (stats.isa & LK_CPU_AVX512) != 0    ? 2
+                    : (stats.isa & LK_CPU_AVXVNNI) != 0 ? 3
+                    : (stats.isa & LK_CPU_AVX2) != 0    ? 1
+                                                        : 0;
     for (int i = 0; i < 6; i++) {
         r->seen->mixed_calls[isa][i] += stats.mixed_calls[i];
     }

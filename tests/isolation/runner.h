@@ -15,9 +15,9 @@ typedef struct reference_set {
 } reference_set;
 
 /* What the schedules exercised, summed: index as in lk_context_stats, per instruction set (scalar,
- * AVX2, AVX-512). */
+ * AVX2, AVX-512, AVX-VNNI). */
 typedef struct coverage {
-    uint64_t mixed_calls[3][6];
+    uint64_t mixed_calls[4][6];
     uint64_t rows_compared;
     uint64_t rows_computed;
     uint64_t forks, truncations, bad_steps, cancelled, saves, full;

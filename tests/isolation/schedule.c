@@ -93,9 +93,9 @@ void schedule_draw(schedule *s, uint64_t seed, uint32_t i, int wide, int scalar)
     s->v_type = wide ? s->k_type : (int32_t)(i / 3 % 3);
     s->n_threads =
         draw(&state, 0, 7) == 0 ? (uint32_t)draw(&state, 4, 8) : (uint32_t)draw(&state, 1, 3);
-    static const uint32_t masks[4] = {LK_CPU_AVX2, LK_CPU_AVX2 | LK_CPU_AVX512, LK_CPU_ALL,
-                                      LK_CPU_ALL};
-    s->isa_mask = scalar ? 0u : masks[draw(&state, 0, 3)];
+    static const uint32_t masks[5] = {LK_CPU_AVX2 | LK_CPU_NEON, LK_CPU_AVX2 | LK_CPU_AVXVNNI,
+                                      LK_CPU_AVX2 | LK_CPU_AVX512, LK_CPU_ALL, LK_CPU_ALL};
+    s->isa_mask = scalar ? 0u : masks[draw(&state, 0, 4)];
     s->max_rows = wide ? row_limits[draw(&state, 4, 7)] : row_limits[draw(&state, 0, 7)];
     s->page_seed = draw(&state, 0, 3) != 0 ? (uint32_t)draw(&state, 1, 1000000) : 0u;
     s->logits_mask = (uint32_t)lk_test_random(&state) | (uint32_t)lk_test_random(&state);

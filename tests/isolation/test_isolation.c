@@ -15,7 +15,9 @@
 #include "lk_test.h"
 #include "runner.h"
 
-static const char *const isa_names[3] = {"scalar", "avx2", "avx512"};
+enum { N_ISAS = 4 };
+static const char *const isa_names[N_ISAS] = {"scalar", "avx2", "avx512", "avxvnni"};
+static const uint32_t isa_bits[N_ISAS] = {0, LK_CPU_AVX2, LK_CPU_AVX512, LK_CPU_AVXVNNI};
 static char program_path[1024];
 
 /* A model: which, and what is special about its schedules. */
@@ -96,8 +98,8 @@ static void print_coverage(const coverage *seen, uint32_t n, const target *t) {
                  t->name, n, seen->rows_computed, seen->rows_compared, seen->forks,
                  seen->truncations, seen->bad_steps, seen->cancelled, seen->saves,
                  seen->pages_copied, seen->full, seen->unreachable);
-    for (int isa = 0; isa < 3 && !t->is_family; isa++) {
-        (void)printf("  %-6s kernel calls with rows of two or more sequences, at 2 rows %" PRIu64
+    for (int isa = 0; isa < N_ISAS && !t->is_family; isa++) {
+        (void)printf("  %-7s kernel calls with rows of two or more sequences, at 2 rows %" PRIu64
                      ", 3 %" PRIu64 ", 4 %" PRIu64 ", 5-16 %" PRIu64 ", more %" PRIu64 "\n",
                      isa_names[isa], seen->mixed_calls[isa][1], seen->mixed_calls[isa][2],
                      seen->mixed_calls[isa][3], seen->mixed_calls[isa][4],
@@ -109,8 +111,8 @@ static void print_coverage(const coverage *seen, uint32_t n, const target *t) {
 /* Kernels for several rows must have run with rows of at least two sequences, on every instruction
  * set. */
 static void check_coverage(const coverage *seen, uint32_t isa_present) {
-    for (int isa = 0; isa < 3; isa++) {
-        if (isa > 0 && (isa_present & (1u << (isa - 1))) == 0) {
+    for (int isa = 0; isa < N_ISAS; isa++) {
+        if (isa > 0 && (isa_present & isa_bits[isa]) == 0) {
             continue;
         }
         CHECK_MSG(seen->mixed_calls[isa][1] > 0 && seen->mixed_calls[isa][2] > 0 &&

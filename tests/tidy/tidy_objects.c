@@ -71,8 +71,8 @@ void tidy_check_globals(const char *symbols, tidy_findings *out) {
 }
 
 static bool may_use_avx(const char *member) {
-    return strstr(member, "_avx2.") != NULL || strstr(member, "_avx512.") != NULL ||
-           strstr(member, "_amx.") != NULL;
+    return strstr(member, "_avx2.") != NULL || strstr(member, "_avxvnni.") != NULL ||
+           strstr(member, "_avx512.") != NULL || strstr(member, "_amx.") != NULL;
 }
 
 /* A line of code: "   1c:\tvaddps %ymm1,%ymm0,%ymm0". Only AVX instructions begin with a v. */

@@ -4,11 +4,12 @@
  * only when every instruction that the files of that name are compiled with is there. */
 #include "backend/cpu/kernels.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
 #include <stdbool.h>
 
-/* Bits of CPUID leaf 1 ECX, leaf 7 EBX and ECX, and of XCR0. */
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Bits of CPUID leaf 1 ECX, leaf 7 EBX, ECX and EDX, leaf 7.1 EAX, and of XCR0. */
 enum {
     ECX1_FMA = 1u << 12,
     ECX1_OSXSAVE = 1u << 27,
@@ -19,6 +20,7 @@ enum {
     EBX7_AVX512DQ = 1u << 17,
     EBX7_AVX512BW = 1u << 30,
     ECX7_AVX512VNNI = 1u << 11,
+    EAX71_AVXVNNI = 1u << 4,
     EDX7_AMX_TILE = 1u << 24,
     EDX7_AMX_INT8 = 1u << 25,
     XCR0_YMM = 0x06,    /* XMM and upper halves of YMM */
@@ -52,6 +54,16 @@ static bool may_use_tiles(void) {
 #endif
 }
 
+/* Leaf 7.1, which processors with n_subleaves of leaf 7 have. */
+static bool has_avxvnni(uint32_t n_subleaves) {
+    uint32_t eax = 0;
+    uint32_t ebx = 0;
+    uint32_t ecx = 0;
+    uint32_t edx = 0;
+    return n_subleaves >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 &&
+           (eax & EAX71_AVXVNNI) != 0;
+}
+
 uint32_t lk_cpu_detect(void) {
     uint32_t eax = 0;
     uint32_t ebx = 0;
@@ -66,23 +78,32 @@ uint32_t lk_cpu_detect(void) {
         (xcr0 & XCR0_YMM) != XCR0_YMM) {
         return 0;
     }
+    uint32_t sets = LK_ISA_AVX2;
+    if (has_avxvnni(eax)) {
+        sets |= LK_ISA_AVXVNNI;
+    }
     const uint32_t need7 = EBX7_AVX512F | EBX7_AVX512DQ | EBX7_AVX512BW | ebx7_avx512vl;
     if ((ebx & need7) != need7 || (ecx & ECX7_AVX512VNNI) == 0 || (xcr0 & XCR0_ZMM) != XCR0_ZMM) {
-        return LK_ISA_AVX2;
+        return sets;
     }
     const uint32_t need_tiles = EDX7_AMX_TILE | EDX7_AMX_INT8;
     if ((edx & need_tiles) != need_tiles || (xcr0 & XCR0_TILE) != XCR0_TILE || !may_use_tiles()) {
-        return LK_ISA_AVX2 | LK_ISA_AVX512;
+        return sets | LK_ISA_AVX512;
     }
-    return LK_ISA_AVX2 | LK_ISA_AVX512 | LK_ISA_AMX;
+    return sets | LK_ISA_AVX512 | LK_ISA_AMX;
 }
 
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
 uint32_t lk_cpu_detect(void) {
-    const unsigned long dot_product = 1ul << 20; /* HWCAP_ASIMDDP */
-    return (getauxval(AT_HWCAP) & dot_product) != 0 ? (uint32_t)LK_ISA_NEON : 0;
+    const unsigned long dot_product = 1ul << 20;   /* HWCAP_ASIMDDP */
+    const unsigned long int8_matrices = 1ul << 13; /* HWCAP2_I8MM */
+    if ((getauxval(AT_HWCAP) & dot_product) == 0) {
+        return 0;
+    }
+    const bool has_i8mm = (getauxval(AT_HWCAP2) & int8_matrices) != 0;
+    return has_i8mm ? (uint32_t)LK_ISA_NEON | (uint32_t)LK_ISA_I8MM : (uint32_t)LK_ISA_NEON;
 }
 
 #else

@@ -38,25 +38,38 @@ static int64_t read_plain(const void *memory, size_t n_bytes) {
     return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
 }
 
-static void choose(peak *p, uint32_t isa_mask) {
-    p->read = read_plain;
+/* The loops of each set, the widest last; AMX is measured apart. */
+typedef struct peak_entry {
+    uint32_t isa;
+    int32_t (*int8)(uint32_t n_rounds, const int8_t in[64]);
+    uint32_t int8_ops;
+    int64_t (*read)(const void *memory, size_t n_bytes);
+} peak_entry;
+
+static const peak_entry entries[] = {
 #if defined(__x86_64__)
-    const uint32_t usable = lk_cpu_detect() & isa_mask;
-    p->has_matrix = (usable & LK_ISA_AMX) != 0 && (usable & LK_ISA_AVX512) != 0;
-    if ((usable & LK_ISA_AVX512) != 0) {
-        p->isa = LK_ISA_AVX512;
-        p->int8 = lk_peak_int8_avx512;
-        p->int8_ops = LK_PEAK_INT8_AVX512_OPS;
-        p->read = lk_peak_read_avx512;
-    } else if ((usable & LK_ISA_AVX2) != 0) {
-        p->isa = LK_ISA_AVX2;
-        p->int8 = lk_peak_int8_avx2;
-        p->int8_ops = LK_PEAK_INT8_AVX2_OPS;
-        p->read = lk_peak_read_avx2;
-    }
-#else
-    (void)isa_mask;
+    {LK_ISA_AVX2, lk_peak_int8_avx2, LK_PEAK_INT8_AVX2_OPS, lk_peak_read_avx2},
+    {LK_ISA_AVXVNNI, lk_peak_int8_avxvnni, LK_PEAK_INT8_AVXVNNI_OPS, lk_peak_read_avx2},
+    {LK_ISA_AVX512, lk_peak_int8_avx512, LK_PEAK_INT8_AVX512_OPS, lk_peak_read_avx512},
+#elif defined(__aarch64__)
+    {LK_ISA_NEON, lk_peak_int8_neon, LK_PEAK_INT8_NEON_OPS, read_plain},
+    {LK_ISA_I8MM, lk_peak_int8_i8mm, LK_PEAK_INT8_I8MM_OPS, read_plain},
 #endif
+    {0, NULL, 0, NULL}};
+
+static void choose(peak *p, uint32_t isa_mask) {
+    lk_cpu_kernels kernels; /* knows which sets stand on which */
+    lk_cpu_kernels_init(&kernels, isa_mask);
+    p->read = read_plain;
+    p->has_matrix = (kernels.isa & LK_ISA_AMX) != 0;
+    for (const peak_entry *entry = entries; entry->isa != 0; entry++) {
+        if ((kernels.isa & entry->isa) != 0) {
+            p->isa = entry->isa;
+            p->int8 = entry->int8;
+            p->int8_ops = entry->int8_ops;
+            p->read = entry->read;
+        }
+    }
 }
 
 static double seconds(void) {

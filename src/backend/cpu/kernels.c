@@ -9,7 +9,8 @@
 
 static_assert((int)LK_CPU_AVX2 == (int)LK_ISA_AVX2 && (int)LK_CPU_AVX512 == (int)LK_ISA_AVX512 &&
                   (int)LK_CPU_AMX == (int)LK_ISA_AMX && (int)LK_CPU_NEON == (int)LK_ISA_NEON &&
-                  (int)LK_CPU_ALL == (int)LK_ISA_ALL,
+                  (int)LK_CPU_AVXVNNI == (int)LK_ISA_AVXVNNI &&
+                  (int)LK_CPU_I8MM == (int)LK_ISA_I8MM && (int)LK_CPU_ALL == (int)LK_ISA_ALL,
               "the masks of lk/context.h are those of isas.def");
 
 static void init_twins(lk_cpu_kernels *kernels) {

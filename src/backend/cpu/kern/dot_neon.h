@@ -1,7 +1,7 @@
-/* dot_neon.h - tiles times activation rows with the dot product instructions of NEON, four outputs
- * at a time. Bytes are signed (those with a bias are small), what the bias adds is where the sums
- * start. Integer sums are exact in int32 (quant/unpacked.h has the bounds), floats follow section 5
- * of numerics.md. */
+/* dot_neon.h - tiles times activation rows with the dot product instructions of NEON, or the matrix
+ * instructions where the file is compiled for I8MM, four outputs at a time. Bytes are signed (those
+ * with a bias are small), what the bias adds is where the sums start. Integer sums are exact in
+ * int32 (quant/unpacked.h has the bounds), floats follow section 5 of numerics.md. */
 #ifndef LK_BACKEND_CPU_KERN_DOT_NEON_H
 #define LK_BACKEND_CPU_KERN_DOT_NEON_H
 
@@ -43,12 +43,82 @@ LK_INLINE int32_t lk_tile_group_sum(lk_tile_kind kind, const lk_tile_row *row, s
     return kind.group_elems == 16 ? row->sums[i] : row->sums[2 * i] + row->sums[2 * i + 1];
 }
 
-LK_INLINE void lk_tile_start_sums(lk_tile_kind kind, int n_rows, const lk_tile_row *rows, size_t i,
-                                  int32x4_t *s) {
+LK_INLINE int32_t lk_tile_start(lk_tile_kind kind, const lk_tile_row *row, size_t i) {
+    return kind.bias == 0 ? 0 : -kind.bias * lk_tile_group_sum(kind, row, i);
+}
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+LK_INLINE int64x2_t lk_s64(int32x4_t v) {
+    return vreinterpretq_s64_s32(v);
+}
+LK_INLINE int64x2_t lk_tile_act16(const int8_t *q) {
+    return vreinterpretq_s64_s8(vld1q_s8(q));
+}
+LK_INLINE int8x16_t lk_tile_low_halves(int64x2_t a, int64x2_t b) {
+    return vreinterpretq_s8_s64(vtrn1q_s64(a, b));
+}
+LK_INLINE int8x16_t lk_tile_high_halves(int64x2_t a, int64x2_t b) {
+    return vreinterpretq_s8_s64(vtrn2q_s64(a, b));
+}
+
+/* The sums of group i for rows in pairs. One instruction multiplies eight columns of two activation
+ * rows by those of two weight rows: x[2 p] has rows 2 p and 2 p + 1 times outputs 0 and 1, x[2 p +
+ * 1] times outputs 2 and 3. */
+LK_INLINE void lk_tile_pair_sums(lk_tile_kind kind, int n_rows, const lk_tile *tile, size_t i,
+                                 size_t at, const lk_tile_row *rows, int32x4_t *s) {
+    const size_t n_dwords = kind.group_elems / 4;
+    int32x4_t x[LK_TILE_MAX_BLOCK_ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < n_rows; r += 2) {
+        const int32x2_t start0 = vdup_n_s32(lk_tile_start(kind, &rows[r], i));
+        const int32x2_t start1 = vdup_n_s32(lk_tile_start(kind, &rows[r + 1], i));
+        x[r] = x[r + 1] = vcombine_s32(start0, start1);
+    }
+#pragma GCC unroll 2
+    for (size_t j = n_dwords * i; j < n_dwords * (i + 1); j += 4) {
+        int8x16_t w[4]; /* columns 0 .. 7 of outputs 0 and 1, of 2 and 3, then columns 8 .. 15 */
+#pragma GCC unroll 2
+        for (size_t k = 0; k < 2; k++) {
+            const int32x4_t even = lk_vi_load(tile->w[j + 2 * k] + at);
+            const int32x4_t odd = lk_vi_load(tile->w[j + 2 * k + 1] + at);
+            w[2 * k] = vreinterpretq_s8_s32(vzip1q_s32(even, odd));
+            w[2 * k + 1] = vreinterpretq_s8_s32(vzip2q_s32(even, odd));
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < n_rows; r += 2) {
+            const int64x2_t a = lk_tile_act16(rows[r].q + 4 * j);
+            const int64x2_t b = lk_tile_act16(rows[r + 1].q + 4 * j);
+            const int8x16_t low = lk_tile_low_halves(a, b);
+            const int8x16_t high = lk_tile_high_halves(a, b);
+            x[r] = vmmlaq_s32(x[r], low, w[0]);
+            x[r + 1] = vmmlaq_s32(x[r + 1], low, w[1]);
+            x[r] = vmmlaq_s32(x[r], high, w[2]);
+            x[r + 1] = vmmlaq_s32(x[r + 1], high, w[3]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < n_rows; r += 2) {
+        s[r] = vreinterpretq_s32_s64(vtrn1q_s64(lk_s64(x[r]), lk_s64(x[r + 1])));
+        s[r + 1] = vreinterpretq_s32_s64(vtrn2q_s64(lk_s64(x[r]), lk_s64(x[r + 1])));
+    }
+}
+#endif
+
+/* The sums of group i. */
+LK_INLINE void lk_tile_group_sums(lk_tile_kind kind, int n_rows, const lk_tile *tile, size_t i,
+                                  size_t at, const lk_tile_row *rows, int32x4_t *s) {
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+    if (n_rows % 2 == 0) {
+        lk_tile_pair_sums(kind, n_rows, tile, i, at, rows, s);
+        return;
+    }
+#endif
+    const size_t n_dwords = kind.group_elems / 4;
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
-        s[r] = vdupq_n_s32(kind.bias == 0 ? 0 : -kind.bias * lk_tile_group_sum(kind, &rows[r], i));
+        s[r] = vdupq_n_s32(lk_tile_start(kind, &rows[r], i));
     }
+    lk_tile_sums(n_rows, n_dwords, tile, n_dwords * i, at, rows, s);
 }
 
 /* 32-element blocks: y[r] gets n_groups blocks in order. */
@@ -66,8 +136,7 @@ LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile 
                 lk_tile_fetch(kind, tile, i, LK_TILE_ELEMS / LK_TILE_GROUP);
             }
             int32x4_t s[LK_TILE_MAX_BLOCK_ROWS];
-            lk_tile_start_sums(kind, n_rows, rows, i, s);
-            lk_tile_sums(n_rows, 8, tile, 8 * i, 4 * o, rows, s);
+            lk_tile_group_sums(kind, n_rows, tile, i, 4 * o, rows, s);
             const float32x4_t d = vld1q_f32(&tile->d[i][o]);
 #pragma GCC unroll 8
             for (int r = 0; r < n_rows; r++) {
@@ -114,8 +183,7 @@ LK_INLINE void lk_tile_dot_block256(lk_tile_kind kind, int n_rows, const lk_tile
                 lk_tile_fetch(kind, tile, g, 64 / per_group);
             }
             int32x4_t s[LK_TILE_MAX_BLOCK_ROWS];
-            lk_tile_start_sums(kind, n_rows, rows, g, s);
-            lk_tile_sums(n_rows, per_group, tile, g * per_group, 4 * o, rows, s);
+            lk_tile_group_sums(kind, n_rows, tile, g, 4 * o, rows, s);
             const int32x4_t scale = vld1q_s32(&tile->scale[g][o]);
 #pragma GCC unroll 8
             for (int r = 0; r < n_rows; r++) {

@@ -7,6 +7,8 @@
 #if defined(__AVX512F__)
 #include "backend/cpu/kern/dot_avx512.h"
 #include "backend/cpu/kern/matmul_few_avx512.h"
+#elif defined(__AVXVNNI__)
+#include "backend/cpu/kern/dot_avxvnni.h"
 #elif defined(__AVX2__)
 #include "backend/cpu/kern/dot_avx2.h"
 #elif defined(__aarch64__)

@@ -9,12 +9,18 @@
 /* Operations of one round of each loop. */
 enum {
     LK_PEAK_INT8_AVX2_OPS = 6 * 32 * 2,
+    LK_PEAK_INT8_AVXVNNI_OPS = 12 * 32 * 2,
     LK_PEAK_INT8_AVX512_OPS = 16 * 64 * 2,
-    LK_PEAK_INT8_AMX_OPS = 4 * 16 * 16 * 64 * 2
+    LK_PEAK_INT8_AMX_OPS = 4 * 16 * 16 * 64 * 2,
+    LK_PEAK_INT8_NEON_OPS = 16 * 16 * 2,
+    LK_PEAK_INT8_I8MM_OPS = 16 * 32 * 2
 };
 int32_t lk_peak_int8_avx2(uint32_t n_rounds, const int8_t in[64]);
+int32_t lk_peak_int8_avxvnni(uint32_t n_rounds, const int8_t in[64]);
 int32_t lk_peak_int8_avx512(uint32_t n_rounds, const int8_t in[64]);
 int32_t lk_peak_int8_amx(uint32_t n_rounds, const int8_t in[64]);
+int32_t lk_peak_int8_neon(uint32_t n_rounds, const int8_t in[64]);
+int32_t lk_peak_int8_i8mm(uint32_t n_rounds, const int8_t in[64]);
 
 /* Reads n_bytes, a multiple of 4096, at a 64-byte boundary. */
 int64_t lk_peak_read_avx2(const void *memory, size_t n_bytes);

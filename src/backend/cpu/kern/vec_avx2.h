@@ -1,5 +1,6 @@
-/* vec_avx2.h - vectors of 8 32-bit lanes for AVX2. A lane is one weight row (matrix products) or
- * one element. Shift counts must be constants. */
+/* vec_avx2.h - vectors of 8 32-bit lanes for AVX2, and for AVX-VNNI where the file is compiled for
+ * it: those differ in integer dots and in the form of integer scales. A lane is one weight row
+ * (matrix products) or one element. Shift counts must be constants. */
 #ifndef LK_BACKEND_CPU_KERN_VEC_AVX2_H
 #define LK_BACKEND_CPU_KERN_VEC_AVX2_H
 
@@ -9,7 +10,11 @@
 typedef __m256i lk_vi; /* integers: bytes, 16-bit or 32-bit lanes */
 typedef __m256 lk_vf;  /* binary32 lanes */
 enum { LK_VEC_LANES = 8, LK_VEC_BYTES = 32 };
+#if defined(__AVXVNNI__)
+enum { LK_VEC_DOT_U8 = 1 }; /* VNNI: unsigned bytes times signed ones, exact */
+#else
 enum { LK_VEC_DOT_U8 = 0 }; /* no exact dot of any unsigned bytes with signed ones */
+#endif
 
 LK_INLINE lk_vi lk_vi_load(const void *p) {
     return _mm256_loadu_si256(p);
@@ -113,20 +118,37 @@ LK_INLINE lk_vi lk_vi_spread(lk_vi v, int i) {
                                           0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c);
     return _mm256_shuffle_epi8(v, _mm256_add_epi32(first, _mm256_set1_epi32(i * 0x01010101)));
 }
-/* Byte i (0 .. 3) of each lane as the integer scale form of this set: the 16-bit value byte -
- * offset in both halves of the lane, for madd16. */
-LK_INLINE lk_vi lk_vi_scale_lanes(lk_vi v, int i, int offset) {
+/* Byte i (0 .. 3) of each lane in both of its 16-bit halves, less offset. */
+LK_INLINE lk_vi lk_vi_byte_twice(lk_vi v, int i, int offset) {
     const lk_vi first =
         _mm256_setr_epi32((int)0x80008000u, (int)0x80048004u, (int)0x80088008u, (int)0x800c800cu,
                           (int)0x80008000u, (int)0x80048004u, (int)0x80088008u, (int)0x800c800cu);
     const lk_vi idx = _mm256_add_epi32(first, _mm256_set1_epi32(i * 0x00010001));
     return _mm256_sub_epi16(_mm256_shuffle_epi8(v, idx), _mm256_set1_epi16((short)offset));
 }
-/* 32-bit lanes of small values in that form. */
+/* Byte i (0 .. 3) of each lane, less offset, as the integer scale form of this set: with VNNI a
+ * 32-bit value for mullo32, else in both 16-bit halves for madd16. The same of small 32-bit lanes.
+ */
+#if defined(__AVXVNNI__)
+LK_INLINE lk_vi lk_vi_scale_lanes(lk_vi v, int i, int offset) {
+    const lk_vi first =
+        _mm256_setr_epi32((int)0x80808000u, (int)0x80808004u, (int)0x80808008u, (int)0x8080800cu,
+                          (int)0x80808000u, (int)0x80808004u, (int)0x80808008u, (int)0x8080800cu);
+    const lk_vi idx = _mm256_add_epi32(first, _mm256_set1_epi32(i));
+    return _mm256_sub_epi32(_mm256_shuffle_epi8(v, idx), _mm256_set1_epi32(offset));
+}
+LK_INLINE lk_vi lk_vi_scale_from_i32(lk_vi v) {
+    return v;
+}
+#else
+LK_INLINE lk_vi lk_vi_scale_lanes(lk_vi v, int i, int offset) {
+    return lk_vi_byte_twice(v, i, offset);
+}
 LK_INLINE lk_vi lk_vi_scale_from_i32(lk_vi v) {
     const lk_vi low = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
     return _mm256_or_si256(low, _mm256_slli_epi32(v, 16));
 }
+#endif
 /* Bytes 2 i and 2 i + 1 of each lane, each minus offset, as two 16-bit values. */
 LK_INLINE lk_vi lk_vi_scale_pairs(lk_vi v, int i, int offset) {
     const lk_vi first =
@@ -137,7 +159,7 @@ LK_INLINE lk_vi lk_vi_scale_pairs(lk_vi v, int i, int offset) {
 }
 /* Byte i of each lane in both 16-bit halves. */
 LK_INLINE lk_vi lk_vi_min_twice(lk_vi v, int i) {
-    return lk_vi_scale_lanes(v, i, 0);
+    return lk_vi_byte_twice(v, i, 0);
 }
 /* Sixteen table bytes to every 128 bits. */
 LK_INLINE lk_vi lk_vi_table(const void *p) {
@@ -346,6 +368,17 @@ LK_INLINE lk_vf lk_vf_swap_pairs(lk_vf v) {
 
 /* Integer dots: lanes of int32, each step adds four int8 of the lane times four of q, none of them
  * -128. The sum of all of q is for sets that need it. */
+#if defined(__AVXVNNI__)
+LK_INLINE lk_vi lk_vi_dot_operand(lk_vi w) {
+    return _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
+}
+LK_INLINE lk_vi lk_vi_dot_start(int32_t sum_q) {
+    return _mm256_set1_epi32(-128 * sum_q);
+}
+LK_INLINE lk_vi lk_vi_dot_step(lk_vi sum, lk_vi operand, int32_t q) {
+    return _mm256_dpbusd_avx_epi32(sum, operand, _mm256_set1_epi32(q));
+}
+#else
 LK_INLINE lk_vi lk_vi_dot_operand(lk_vi w) {
     return w;
 }
@@ -359,6 +392,7 @@ LK_INLINE lk_vi lk_vi_dot_step(lk_vi sum, lk_vi operand, int32_t q) {
         _mm256_maddubs_epi16(_mm256_abs_epi8(operand), _mm256_sign_epi8(a, operand));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
+#endif
 
 /* ---- S16: sixteen partial sums of one element are LK_S16_VECS vectors ---- */
 
