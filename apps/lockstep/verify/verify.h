@@ -108,6 +108,7 @@ typedef struct verify_line {
     int32_t n_cells; /* the matrix, where one was made */
     verify_cell *cells;
     verify_cell smallest; /* n_runs 0: none found */
+    char *schedule;       /* of a line that is not a point: its text, the line's memory */
 } verify_line;
 
 typedef struct verify_reference verify_reference;     /* kept solo runs: verify_solo.c */
@@ -182,7 +183,13 @@ void verify_line_done(verify *v, verify_line *line);
 /* Runs a schedule n_runs times and fills the line; as verify_case, for an own schedule. */
 void verify_run_line(verify *v, verify_line *line, const verify_schedule *s, const verify_point *p,
                      verify_factors subject, int32_t n_runs);
+void verify_line_free(verify_line *line);
 void verify_lines_free(verify *v);
+/* Whether the matrix is to be made of a line; and making it. schedule: what was run where the point
+ * alone does not say it, else NULL. */
+bool verify_wants_matrix(const verify *v, const verify_line *line);
+void verify_matrix(verify *v, verify_line *line, const verify_schedule *schedule,
+                   verify_factors subject);
 /* Prints the line that is done. */
 void verify_table_line(const verify *v, const verify_line *line);
 void verify_table_head(const verify *v);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "verify.h"
+#include "verify_load.h"
 
 static const char *const verdict_names[VERIFY_N_VERDICTS] = {
     [VERDICT_EQUAL] = "equal", [VERDICT_NOISE] = "noise",         [VERDICT_DIFFERENT] = "DIFFERENT",
@@ -28,7 +29,17 @@ verify_status verify_run(verify *v, const verify_schedule *s, const verify_point
     if (!verify_target_can(v->target, s, p, why)) {
         return VERIFY_NOT_POSSIBLE;
     }
-    return v->target->ops->run(v->target, s, p, result, why);
+    verify_load *load = NULL;
+    if (p->value[VERIFY_LOAD] != 0) {
+        load = verify_load_start(p->value[VERIFY_LOAD]);
+        if (load == NULL) {
+            (void)snprintf(why, VERIFY_WHY, "the stressors could not be started");
+            return VERIFY_BROKEN;
+        }
+    }
+    const verify_status status = v->target->ops->run(v->target, s, p, result, why);
+    verify_load_stop(load);
+    return status;
 }
 
 verify_line *verify_line_add(verify *v, const char *label) {
@@ -60,11 +71,16 @@ static void free_traces(verify_line *line) {
     line->n_traces = 0;
 }
 
+void verify_line_free(verify_line *line) {
+    free_traces(line);
+    free(line->cells);
+    free(line->schedule);
+    free(line);
+}
+
 void verify_lines_free(verify *v) {
     for (size_t i = 0; i < v->n_lines; i++) {
-        free_traces(v->lines[i]);
-        free(v->lines[i]->cells);
-        free(v->lines[i]);
+        verify_line_free(v->lines[i]);
     }
     free(v->lines);
     v->lines = NULL;
@@ -170,6 +186,19 @@ void verify_line_done(verify *v, verify_line *line) {
     verify_table_line(v, line);
 }
 
+/* One matrix for each experiment, of the first line that differs. */
+bool verify_wants_matrix(const verify *v, const verify_line *line) {
+    if (v->options->no_matrix || v->is_broken || line->n_differ == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < v->n_lines; i++) {
+        if (v->lines[i]->n_cells > 0 && strcmp(v->lines[i]->experiment, line->experiment) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void verify_case(verify *v, const verify_point *p, verify_factors subject, int32_t n_runs,
                  const char *label) {
     verify_schedule s;
@@ -183,6 +212,9 @@ void verify_case(verify *v, const verify_point *p, verify_factors subject, int32
         verify_run_line(v, line, &s, p, subject, n_runs > 0 ? n_runs : n > 0 ? (int32_t)n : 1);
     } else {
         verify_line_give_up(v, line, VERIFY_BROKEN, "out of memory");
+    }
+    if (verify_wants_matrix(v, line)) {
+        verify_matrix(v, line, NULL, subject);
     }
     verify_schedule_deinit(&s);
     verify_line_done(v, line);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "verify_options.h"
+#include "verify_report.h"
 
 typedef struct experiment {
     const char *name;
@@ -126,6 +127,21 @@ static bool open_target(verify *v) {
     return true;
 }
 
+/* A setting that was asked for and that the target has not: no run would be what it says. */
+static bool check_settings(const verify *v) {
+    for (int f = 0; f < VERIFY_N_FACTORS; f++) {
+        if (verify_factor_kind_of((verify_factor)f) == VERIFY_TARGET &&
+            v->base.value[f] != verify_factor_base((verify_factor)f) &&
+            (v->target->factors & VERIFY_BIT(f)) == 0) {
+            (void)lk_console_error("verify", "the target %s has no setting '%s' (%s)",
+                                   v->target->name, verify_factor_name((verify_factor)f),
+                                   verify_factor_meaning((verify_factor)f));
+            return false;
+        }
+    }
+    return true;
+}
+
 static void run_one(verify *v, const experiment *e) {
     v->experiment = e->name;
     v->i_experiment++;
@@ -161,6 +177,14 @@ void verify_command_start(const verify *v, char *text, size_t size) {
                    is_self ? "" : o->target);
 }
 
+static bool write_reports(const verify *v) {
+    const verify_options *o = v->options;
+    const bool page = o->report == NULL || verify_report_html(v, o->report);
+    const bool json = o->json == NULL || verify_report_json(v, o->json);
+    const bool junit = o->junit == NULL || verify_report_junit(v, o->junit);
+    return page && json && junit;
+}
+
 int verify_main(const verify_options *o) {
     verify v = {.options = o, .base = o->base, .start = lk_console_seconds()};
     if (o->only != NULL && strcmp(o->only, "list") == 0) {
@@ -169,7 +193,7 @@ int verify_main(const verify_options *o) {
     }
     int exit_status = 2;
     describe_machine(v.machine, sizeof v.machine);
-    if (check_names(o) && open_target(&v) && verify_prompts_init(&v)) {
+    if (check_names(o) && open_target(&v) && check_settings(&v) && verify_prompts_init(&v)) {
         for (size_t i = 0; i < N_EXPERIMENTS; i++) {
             v.n_experiments += is_wanted(&v, &experiments[i]);
         }
@@ -180,7 +204,7 @@ int verify_main(const verify_options *o) {
             }
         }
         verify_table_end(&v);
-        exit_status = verdict_of(&v);
+        exit_status = write_reports(&v) ? verdict_of(&v) : 2;
     }
     verify_lines_free(&v);
     verify_references_free(&v);

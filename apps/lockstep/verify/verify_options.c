@@ -17,14 +17,18 @@ static const char help[] =
     "  --target NAME        self (default: this program, to the bit)\n"
     "  --suite NAME         quick (default), full or soak\n"
     "  --only NAME,...      these experiments; --only list shows all\n"
+    "  --report FILE.html   a page to attach to a bug report; --json FILE, --junit FILE\n"
+    "  --with-prompts       texts of the prompts in page and JSON too\n"
+    "  --no-matrix          do not look for the factor where something differs\n"
     "  -r, --repetitions N  runs of each case\n"
     "  --seed S             of what is drawn\n"
-    "  -n N                 tokens that each sequence generates\n"
+    "  -n, --tokens N       tokens that each sequence generates (32)\n"
     "  -stagger K,...       with which decode row the other sequence joins\n"
     "  -f16                 KV cache f16; --kv-type T[,T] f32, f16, q8_0, keys and values apart\n"
+    "  -nofa, -ngl N        no flash attention; layers on the device (where a target has them)\n"
     "  -t, --threads N      threads of the plain runs (1)\n"
     "  --set NAME=X,...     factors of all runs; with --only case one run as it says\n"
-    "\nexample: lockstep verify model.gguf\n";
+    "\nexample: lockstep verify model.gguf --report verify.html\n";
 
 typedef struct raw {
     const char *suite;
@@ -33,7 +37,8 @@ typedef struct raw {
     bool f16;
     int64_t n;
     int64_t n_threads;
-    bool threads_given;
+    int64_t n_layers;
+    bool nofa;
 } raw;
 
 static bool read_suite(const char *text, verify_options *o) {
@@ -91,6 +96,10 @@ static bool read_base(const raw *r, verify_options *o) {
     if (r->n_threads > 0) {
         o->base.value[VERIFY_THREADS] = r->n_threads;
     }
+    o->base.value[VERIFY_LAYERS] = r->n_layers;
+    if (r->nofa) {
+        o->base.value[VERIFY_ATTENTION] = 0;
+    }
     if (o->set != NULL && !verify_point_parse(&o->base, o->set, why, sizeof why)) {
         (void)lk_console_error("verify", "--set: %s", why);
         return false;
@@ -105,6 +114,13 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--target", NULL, LK_OPTION_TEXT, &o->target, 0, 0, NULL},
         {"--suite", NULL, LK_OPTION_TEXT, &r.suite, 0, 0, NULL},
         {"--only", NULL, LK_OPTION_TEXT, &o->only, 0, 0, NULL},
+        {"--report", NULL, LK_OPTION_TEXT, &o->report, 0, 0, NULL},
+        {"--json", NULL, LK_OPTION_TEXT, &o->json, 0, 0, NULL},
+        {"--junit", NULL, LK_OPTION_TEXT, &o->junit, 0, 0, NULL},
+        {"--with-prompts", NULL, LK_OPTION_FLAG, &o->with_prompts, 0, 0, NULL},
+        {"--no-matrix", NULL, LK_OPTION_FLAG, &o->no_matrix, 0, 0, NULL},
+        {"--layers", "-ngl", LK_OPTION_INT, &r.n_layers, 0, 1 << 20, NULL},
+        {"--no-flash-attention", "-nofa", LK_OPTION_FLAG, &r.nofa, 0, 0, NULL},
         {"--repetitions", "-r", LK_OPTION_INT, &o->n_repetitions, 1, VERIFY_MAX_REPETITIONS, NULL},
         {"--seed", NULL, LK_OPTION_U64, &o->seed, 0, 0, NULL},
         {"--tokens", "-n", LK_OPTION_INT, &r.n, 1, 1 << 20, &o->n_given},

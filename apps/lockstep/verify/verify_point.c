@@ -11,10 +11,12 @@ typedef struct factor {
     const char *meaning;
     verify_factor_kind kind;
     int64_t base;
+    int64_t other;
 } factor;
 
 static const factor factors[VERIFY_N_FACTORS] = {
-#define VERIFY_FACTOR(id, name, kind, base, meaning) {name, meaning, VERIFY_##kind, base},
+#define VERIFY_FACTOR(id, name, kind, base, other, meaning)                                        \
+    {name, meaning, VERIFY_##kind, base, other},
 #include "factors.def"
 #undef VERIFY_FACTOR
 };
@@ -38,6 +40,14 @@ verify_factor verify_factor_find(const char *name, size_t n) {
         f++;
     }
     return (verify_factor)f;
+}
+
+int64_t verify_factor_base(verify_factor f) {
+    return factors[f].base;
+}
+
+int64_t verify_factor_other(verify_factor f) {
+    return factors[f].other;
 }
 
 void verify_point_init(verify_point *p) {

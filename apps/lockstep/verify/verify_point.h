@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 typedef enum verify_factor {
-#define VERIFY_FACTOR(id, name, kind, base, meaning) VERIFY_##id,
+#define VERIFY_FACTOR(id, name, kind, base, other, meaning) VERIFY_##id,
 #include "factors.def"
 #undef VERIFY_FACTOR
     VERIFY_N_FACTORS
@@ -27,6 +27,9 @@ typedef struct verify_point {
 const char *verify_factor_name(verify_factor factor);
 const char *verify_factor_meaning(verify_factor factor);
 verify_factor_kind verify_factor_kind_of(verify_factor factor);
+int64_t verify_factor_base(verify_factor factor);
+#define VERIFY_NONE INT64_MIN
+int64_t verify_factor_other(verify_factor factor); /* VERIFY_NONE: none */
 /* VERIFY_N_FACTORS when there is none of that name. */
 verify_factor verify_factor_find(const char *name, size_t n);
 

@@ -60,6 +60,36 @@ static void print_trace(const verify_trace *t) {
     (void)printf("\n");
 }
 
+/* "rows=1" */
+static void print_cell(const verify_cell *cell, char *text, size_t size) {
+    (void)snprintf(text, size, "%s=%lld", verify_factor_name(cell->factor), (long long)cell->value);
+}
+
+static void print_matrix(const verify_line *line) {
+    char name[64];
+    if (line->n_cells == 0) {
+        return;
+    }
+    (void)printf("             one factor changed:");
+    for (int32_t i = 0; i < line->n_cells; i++) {
+        const verify_cell *cell = &line->cells[i];
+        print_cell(cell, name, sizeof name);
+        (void)printf("%s%-16s", i % 3 == 0 ? "\n               " : "  ", name);
+        if (cell->is_possible) {
+            (void)printf(" %3d/%-3d", cell->n_differ, cell->n_runs);
+        } else {
+            (void)printf("   -    ");
+        }
+    }
+    if (line->smallest.n_runs > 0) {
+        print_cell(&line->smallest, name, sizeof name);
+        (void)printf("\n             smallest change without the difference: %s (%s)\n", name,
+                     verify_factor_meaning(line->smallest.factor));
+    } else {
+        (void)printf("\n             no single change removes it\n");
+    }
+}
+
 void verify_table_line(const verify *v, const verify_line *line) {
     verify_progress_clear();
     char count[24] = "";
@@ -80,6 +110,7 @@ void verify_table_line(const verify *v, const verify_line *line) {
             print_trace(&line->traces[i]);
         }
     }
+    print_matrix(line);
     if (line->verdict != VERDICT_EQUAL && line->verdict != VERDICT_UNABLE) {
         (void)printf("             again: %s\n", line->command);
     }
