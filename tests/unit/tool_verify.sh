@@ -3,7 +3,16 @@
 command=verify
 model=$LK_DATA/models/tiny-q4_k_m.gguf
 
-run 0 "$model" -n 10
+run 0 "$model" -n 10 --report a.html --json a.json --junit a.xml
+for name in alone stagger together cut threads isa kv slots pages reuse requests schedules load \
+    across nonfinite overlap; do
+    matches out "^$name .* equal "
+    matches a.json "\"experiment\": \"$name\""
+    matches a.xml "classname=\"verify.$name\""
+done
+matches out 'refused: layer [0-9]*, operator rms_norm (NaN in blk'
+matches a.html '^All [0-9]* cases that were possible are equal\|class="banner equal"'
+! grep -q 'secret word\|src=\|href=\|<script' a.html || fail "$last: the page holds too much"
 matches out '^stagger  *joins with decode row 5  *equal  *0/1'
 matches out '^overlap  *two threads in one context  *equal'
 matches out ' 0 let in beside the first thread; its results are unharmed'
@@ -16,6 +25,30 @@ matches out '^stagger  *joins with decode row 5 '
 
 run 0 "$model" --only case --set neighbours=2,join=3,fork=1,n=8 --kv-type q8_0,f16 -t 2
 matches out '^case .* equal  *0/1  *8/8'
+# A schedule as text, again; another machine's receipt, and one with a digest changed.
+run 0 "$model" --only schedules \
+    --replay '0:A0.0;S0.20;A1.1;M0.10,1.10;F0.2.18.1;S0.1,1.1,2.5*4;R;T0.9;S0.9'
+matches out '^schedules  *replayed  *equal'
+run 0 "$model" -n 6 --record r.json
+run 0 "$model" --across r.json
+matches out '^across  *the receipt, KV f16,f16  *equal  *0/4'
+sed 's/"[0-9a-f]\{31\}[0-7]"/"00000000000000000000000000000000"/' r.json >bad.json
+run 1 "$model" --across bad.json
+matches out 'bits differ from position'
+run 2 "$LK_DATA/archs/llama.gguf" --across r.json
+says 'it is of the model'
+echo '{}' >bad.json
+run 2 "$model" --across bad.json
+says 'no receipt'
+run 2 "$model" --only schedules --replay '0:A0.0;Q'
+says "operation 1 of the schedule cannot be read: 'Q'"
+run 2 "$model" -nofa
+says "no setting 'attention'"
+run 2 "$model" -ngl 9
+says "no setting 'layers'"
+run 2 "$model" --only stagger -n 8 -stagger 1 --report none/a.html
+says 'none/a.html cannot be written'
+
 run 0 --only list
 matches out '^stagger '
 
@@ -37,5 +70,5 @@ run 2 "$model" -stagger -1
 run 2 "$model" -f16 --kv-type f16
 run 0 --help
 
-rm -f out err
+rm -f out err a.html a.json a.xml r.json bad.json
 exit $failed

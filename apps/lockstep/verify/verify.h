@@ -40,8 +40,9 @@ typedef struct verify_options {
     const char *api_key;
     const char *set; /* factors of --only case */
     const char *replay;
-    const char *record; /* write a receipt file */
-    const char *across; /* hold against one */
+    const char *record;  /* write a receipt file */
+    const char *across;  /* hold against one */
+    const char *program; /* the tool, for a process of its own */
     int64_t max_requests;
     double max_seconds;
     int64_t n_repetitions; /* 0: the suite's */

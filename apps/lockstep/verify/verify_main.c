@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "verify_options.h"
+#include "verify_receipt.h"
 #include "verify_report.h"
 
 typedef struct experiment {
@@ -185,6 +186,20 @@ static bool write_reports(const verify *v) {
     return page && json && junit;
 }
 
+/* --record: no experiment, solo runs in a file. */
+static int record(verify *v) {
+    const char *path = v->options->record;
+    if ((v->target->can & VERIFY_CAN_BITS) == 0 || v->model == NULL) {
+        (void)lk_console_error("verify", "--record needs a target whose logits can be seen");
+        return 2;
+    }
+    if (!verify_receipt_write(v, path)) {
+        return 2;
+    }
+    (void)printf("%s written\n", path);
+    return 0;
+}
+
 int verify_main(const verify_options *o) {
     verify v = {.options = o, .base = o->base, .start = lk_console_seconds()};
     if (o->only != NULL && strcmp(o->only, "list") == 0) {
@@ -194,6 +209,10 @@ int verify_main(const verify_options *o) {
     int exit_status = 2;
     describe_machine(v.machine, sizeof v.machine);
     if (check_names(o) && open_target(&v) && check_settings(&v) && verify_prompts_init(&v)) {
+        if (o->record != NULL) {
+            exit_status = record(&v);
+            goto done;
+        }
         for (size_t i = 0; i < N_EXPERIMENTS; i++) {
             v.n_experiments += is_wanted(&v, &experiments[i]);
         }
@@ -206,6 +225,7 @@ int verify_main(const verify_options *o) {
         verify_table_end(&v);
         exit_status = write_reports(&v) ? verdict_of(&v) : 2;
     }
+done:
     verify_lines_free(&v);
     verify_references_free(&v);
     verify_prompts_free(&v);

@@ -27,6 +27,8 @@ static const char help[] =
     "  -f16                 KV cache f16; --kv-type T[,T] f32, f16, q8_0, keys and values apart\n"
     "  -nofa, -ngl N        no flash attention; layers on the device (where a target has them)\n"
     "  -t, --threads N      threads of the plain runs (1)\n"
+    "  --record FILE        write a receipt of solo runs; --across FILE compare with one\n"
+    "  --schedules N        random schedules (12, 300, 10000); --replay TEXT one of them again\n"
     "  --set NAME=X,...     factors of all runs; with --only case one run as it says\n"
     "\nexample: lockstep verify model.gguf --report verify.html\n";
 
@@ -109,7 +111,7 @@ static bool read_base(const raw *r, verify_options *o) {
 
 bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_status) {
     raw r = {.suite = "quick"};
-    *o = (verify_options){.target = "self", .seed = 20261130};
+    *o = (verify_options){.target = "self", .program = "/proc/self/exe", .seed = 20261130};
     const lk_option options[] = {
         {"--target", NULL, LK_OPTION_TEXT, &o->target, 0, 0, NULL},
         {"--suite", NULL, LK_OPTION_TEXT, &r.suite, 0, 0, NULL},
@@ -128,6 +130,10 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--f16", "-f16", LK_OPTION_FLAG, &r.f16, 0, 0, NULL},
         {"--kv-type", NULL, LK_OPTION_TEXT, &r.kv, 0, 0, NULL},
         {"--threads", "-t", LK_OPTION_INT, &r.n_threads, 1, 256, NULL},
+        {"--record", NULL, LK_OPTION_TEXT, &o->record, 0, 0, NULL},
+        {"--across", NULL, LK_OPTION_TEXT, &o->across, 0, 0, NULL},
+        {"--schedules", NULL, LK_OPTION_INT, &o->n_schedules, 1, 1e9, NULL},
+        {"--replay", NULL, LK_OPTION_TEXT, &o->replay, 0, 0, NULL},
         {"--set", NULL, LK_OPTION_TEXT, &o->set, 0, 0, NULL},
     };
     const lk_positional positionals[] = {{"MODEL", &o->model, false}};
@@ -139,6 +145,9 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
     }
     const bool ok = read_suite(r.suite, o) && (r.stagger == NULL || read_joins(r.stagger, o)) &&
                     read_base(&r, o);
+    if (ok && o->across != NULL && o->only == NULL) {
+        o->only = "across"; /* a receipt alone: what the other machine said, and nothing else */
+    }
     *exit_status = ok ? 0 : 2;
     return ok;
 }

@@ -475,6 +475,13 @@ verify_status verify_steps_run(const verify_engine_ops *ops, void *engine,
             break; /* it is in result->failure: a finding */
         }
     }
+    /* Where the schedule has no more rows for a stream, that is its end. */
+    for (int32_t i = 0; i < s->n_streams; i++) {
+        result->outputs[i].is_cut_off =
+            result->outputs[i].is_cut_off ||
+            (result->failure[0] == '\0' && result->outputs[i].refused[0] == '\0' &&
+             result->outputs[i].n_tokens < s->streams[i].n);
+    }
     result->seconds = lk_console_seconds() - start;
     if (r.context != NULL) {
         ops->end(engine, r.context);

@@ -98,10 +98,12 @@ void verify_table_line(const verify *v, const verify_line *line) {
     }
     (void)printf("%-10s %-36s %-12s %9s ", line->experiment, line->label,
                  verify_verdict_name(line->verdict), count);
-    for (int32_t i = 0; i < line->n_traces && i < 4 && line->verdict != VERDICT_UNABLE; i++) {
+    const bool shows =
+        line->verdict != VERDICT_UNABLE && strcmp(line->experiment, "schedules") != 0;
+    for (int32_t i = 0; shows && i < line->n_traces && i < 4; i++) {
         (void)printf(" %d/%d", line->traces[i].first_div, line->traces[i].n);
     }
-    (void)printf("%s\n", line->n_traces > 4 ? " ..." : "");
+    (void)printf("%s\n", shows && line->n_traces > 4 ? " ..." : "");
     if (line->detail[0] != '\0') {
         (void)printf("             %s\n", line->detail);
     }
