@@ -1,0 +1,16 @@
+# lk_audio_files: the part of the tool that reads recordings, for the tool and, alone, for its test
+# and its fuzz target. Without libsndfile it reads WAV files alone.
+find_package(PkgConfig)
+if(PkgConfig_FOUND AND NOT CMAKE_CROSSCOMPILING)
+  pkg_check_modules(SNDFILE IMPORTED_TARGET sndfile>=1.1)
+endif()
+set(folder ${CMAKE_SOURCE_DIR}/apps/lockstep)
+add_library(lk_audio_files STATIC EXCLUDE_FROM_ALL ${folder}/audio_file.c ${folder}/audio_stream.c)
+target_include_directories(lk_audio_files PUBLIC ${folder})
+target_link_libraries(lk_audio_files PUBLIC lockstep_static PRIVATE lk_options)
+if(TARGET PkgConfig::SNDFILE)
+  target_sources(lk_audio_files PRIVATE ${folder}/audio_sndfile.c)
+  target_link_libraries(lk_audio_files PRIVATE PkgConfig::SNDFILE)
+else()
+  target_sources(lk_audio_files PRIVATE ${folder}/audio_wav_only.c)
+endif()
