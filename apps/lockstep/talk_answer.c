@@ -228,6 +228,8 @@ static lk_chat_parser *make_parser(answer *a, const lk_chat_prompt *prompt) {
     params.flags = LK_PARSE_REASONING;
     if (a->talk->conversation.tools != NULL) {
         params.flags |= LK_PARSE_TOOL_CALLS;
+        params.tools = a->talk->conversation.tools;
+        params.n_tools = a->talk->conversation.n_tools;
     }
     if (lk_chat_parser_create(a->talk->conversation.chat_template, &params, &parser, &err) !=
         LK_OK) {

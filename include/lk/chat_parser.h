@@ -62,14 +62,18 @@ typedef struct lk_chat_parser_params {
     void *ctx;
     uint32_t flags;
     uint32_t reserved; /* 0 */
+    const char *tools; /* JSON: the tools of the prompt; NULL: not known. Where a syntax writes
+                          texts and other values alike, their schemas say which is meant. */
+    size_t n_tools;    /* bytes */
 } lk_chat_parser_params;
 #define LK_CHAT_PARSER_PARAMS_INIT                                                                 \
     ((lk_chat_parser_params){.struct_size = sizeof(lk_chat_parser_params),                         \
                              .flags = LK_PARSE_TOOL_CALLS | LK_PARSE_REASONING})
 
 /* On success *out is owned by the caller (lk_chat_parser_destroy). LK_E_UNSUPPORTED: the template
- * has no call syntax, or none that is known; LK_E_NOT_FOUND: no syntax of that name; LK_E_ARG,
- * LK_E_NOMEM. The template is not needed afterwards. */
+ * has no call syntax, or none that is known; LK_E_NOT_FOUND: no syntax of that name; LK_E_FORMAT:
+ * the tools are no JSON; LK_E_ARG, LK_E_LIMIT, LK_E_NOMEM. Template and tools are not needed
+ * afterwards. */
 LK_API lk_status lk_chat_parser_create(const lk_chat_template *chat_template,
                                        const lk_chat_parser_params *params, lk_chat_parser **out,
                                        lk_error *err);
@@ -83,7 +87,8 @@ LK_API lk_status lk_chat_parser_push(lk_chat_parser *parser, const char *text, s
 LK_API lk_status lk_chat_parser_finish(lk_chat_parser *parser, lk_error *err);
 
 /* The syntax in use ("hermes", "mistral", ...; "" for none), and the i-th of all that are known,
- * NULL after the last. */
+ * NULL after the last. Without LK_PARSE_TOOL_CALLS only one whose answers have marks all the same
+ * (messages with headers) is in use. */
 LK_API const char *lk_chat_parser_syntax(const lk_chat_parser *parser);
 LK_API const char *lk_chat_syntax_name(size_t i);
 /* The marks around reasoning; NULL for both: reasoning is text. Static strings. */
@@ -93,7 +98,8 @@ LK_API void lk_chat_parser_reasoning(const lk_chat_parser *parser, const char **
 typedef enum lk_chat_place {
     LK_CHAT_IN_TEXT = 0,
     LK_CHAT_IN_REASONING = 1,
-    LK_CHAT_IN_CALLS = 2 /* behind an opening mark */
+    LK_CHAT_IN_CALLS = 2, /* behind an opening mark */
+    LK_CHAT_IN_HEADER = 3 /* before the header of a message */
 } lk_chat_place;
 LK_API lk_chat_place lk_chat_parser_place(const lk_chat_parser *parser);
 /* Whether the text of a control token is a mark, or part of one, of a syntax ("" or NULL: none) or

@@ -72,7 +72,8 @@ LK_API lk_status lk_grammar_create_json_object(const lk_allocator *allocator, lk
  *     syntax               lk_chat_parser_syntax
  *     reasoning            [open, close] of lk_chat_parser_reasoning, or null: none. It may come
  *                          before the calls
- *     begins               "text", "reasoning" or "calls": lk_chat_parser_place of a new parser
+ *     begins               "text", "reasoning", "calls" or "header": lk_chat_parser_place of a new
+ *                          parser
  *
  * Each call has the name of a tool and arguments of its schema. With "auto" the schema of a tool
  * that is not `strict` and cannot be enforced is left aside; its arguments are a JSON object. The

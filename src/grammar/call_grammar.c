@@ -22,6 +22,12 @@ typedef struct maker {
     uint32_t call_rule; /* an object with name and arguments, or name and arguments (NAMED) */
 } maker;
 
+static const char *name_of(void *ctx, uint32_t rule) {
+    (void)ctx;
+    (void)rule;
+    return "tool calls";
+}
+
 /* ---- arguments ---- */
 
 /* Their schema as text, which says that they are an object. */
@@ -67,10 +73,14 @@ static void name_tool_in(lk_error *err, const lk_tool *tool) {
 
 /* Whether the schema can be enforced at all. */
 static lk_status try_schema(maker *m, const lk_json_buffer *schema, lk_error *err) {
-    lk_grammar *trial = NULL;
-    const lk_status status =
-        lk_schema_compile(schema->bytes, schema->n, m->b.grammar->allocator, &trial, err);
-    lk_grammar_free(trial);
+    lk_grammar_builder trial;
+    lk_grammar *out = NULL;
+    uint32_t root = 0;
+    if (lk_grammar_begin(&trial, m->b.grammar->allocator, err) == LK_OK) {
+        root = lk_schema_compile_rule(&trial, schema->bytes, schema->n, m->syntax->arguments);
+    }
+    const lk_status status = lk_grammar_finish(&trial, root, name_of, NULL, &out);
+    lk_grammar_free(out);
     return status;
 }
 
@@ -89,7 +99,7 @@ static void compile_arguments(maker *m, lk_tool *tool) {
         }
     }
     if (m->b.status == LK_OK) {
-        tool->rule = lk_schema_compile_rule(&m->b, text, n);
+        tool->rule = lk_schema_compile_rule(&m->b, text, n, m->syntax->arguments);
         if (m->b.status != LK_OK && m->b.status != LK_E_NOMEM) {
             name_tool_in(m->b.err, tool);
         }
@@ -158,10 +168,14 @@ static uint32_t object_call(maker *m) {
 }
 
 /* What stands between a name and its end: "[CALL_ID]" and nine letters and digits of Mistral, ":0"
- * of Kimi. */
+ * of Kimi, an index of Kimi 3. */
 static uint32_t after_name(maker *m, uint32_t next) {
     lk_grammar_builder *b = &m->b;
     const uint32_t digit = lk_grammar_byte(b, '0', '9', LK_GRAMMAR_END);
+    if (strcmp(m->syntax->name, "kimi-3") == 0) {
+        const uint32_t quote = lk_grammar_byte(b, '"', '"', next);
+        return lk_grammar_text(b, "\" index=\"", lk_grammar_repeat(b, digit, 1, 4, quote));
+    }
     if (strcmp(m->syntax->name, "kimi") == 0) {
         return lk_grammar_byte(b, ':', ':', lk_grammar_repeat(b, digit, 1, 4, next));
     }
@@ -174,26 +188,46 @@ static uint32_t after_name(maker *m, uint32_t next) {
     return next;
 }
 
+/* What stands before a name: "functions." of Kimi, an id of Solar. */
+static uint32_t before_name(maker *m, uint32_t next) {
+    lk_grammar_builder *b = &m->b;
+    if (strcmp(m->syntax->name, "kimi") == 0) {
+        return lk_grammar_text(b, "functions.", next);
+    }
+    if (strcmp(m->syntax->name, "solar") == 0) {
+        const lk_grammar_edge edges[] = {{'0', '9', LK_GRAMMAR_END}, {'a', 'z', LK_GRAMMAR_END}};
+        const uint32_t mark = lk_grammar_text(b, "<|tool_call:name|>", next);
+        return lk_grammar_repeat(b, lk_grammar_edges(b, edges, 2), 10, 10, mark);
+    }
+    return next;
+}
+
+static uint32_t name_and_arguments(maker *m, const lk_tool *tool, uint32_t next) {
+    lk_grammar_builder *b = &m->b;
+    const char *name_end = m->syntax->name_end;
+    const size_t n_end = strlen(name_end);
+    uint32_t arguments = lk_grammar_call(b, tool->rule, next);
+    if (n_end != 0 && name_end[n_end - 1] == ':') {
+        arguments = lk_json_one_space(b, arguments);
+    }
+    const uint32_t end = after_name(m, lk_grammar_text(b, name_end, arguments));
+    return lk_grammar_bytes(b, tool->name, tool->n_name, end);
+}
+
 static uint32_t named_call(maker *m) {
     lk_grammar_builder *b = &m->b;
     uint32_t starts[LK_GRAMMAR_MAX_TOOLS];
     for (size_t i = 0; i < m->rules.n_tools; i++) {
-        const lk_tool *tool = &m->rules.tools[i];
-        const uint32_t arguments = lk_grammar_call(b, tool->rule, LK_GRAMMAR_END);
-        const uint32_t end = after_name(m, lk_grammar_text(b, m->syntax->name_end, arguments));
-        starts[i] = lk_grammar_bytes(b, tool->name, tool->n_name, end);
+        starts[i] = name_and_arguments(m, &m->rules.tools[i], LK_GRAMMAR_END);
     }
-    const uint32_t start = lk_grammar_split(b, starts, m->rules.n_tools);
-    return strcmp(m->syntax->name, "kimi") == 0 ? lk_grammar_text(b, "functions.", start) : start;
+    return before_name(m, lk_grammar_split(b, starts, m->rules.n_tools));
 }
 
 /* ---- calls ---- */
 
 /* Whether each call has marks of its own, and several are written one after another. */
 static bool is_single(const lk_call_syntax *s) {
-    return s->form == LK_CALL_FORM_NAMED
-               ? s->call_open[0] == '\0'
-               : s->form == LK_CALL_FORM_OBJECT && s->call_close[0] != '\0';
+    return s->between == NULL;
 }
 
 /* A closing mark with white space before it, if there is one. */
@@ -222,17 +256,22 @@ static uint32_t section(maker *m, uint32_t next) {
     const lk_call_syntax *s = m->syntax;
     const uint32_t n = m->rules.is_parallel && !is_single(s) ? MAX_CALLS : 1;
     uint32_t end = 0;
+    const char *between = s->between != NULL ? s->between : "";
     switch (s->form) {
     case LK_CALL_FORM_ARRAY:
         end = lk_json_space(b, lk_grammar_byte(b, ']', ']', closed(m, s->close, next)));
-        end = lk_json_space(b, calls(m, ",", n, end));
+        end = lk_json_space(b, calls(m, between, n, end));
         return lk_json_space(b, lk_grammar_byte(b, '[', '[', end));
     case LK_CALL_FORM_START:
-        return lk_json_space(b, calls(m, ";", n, next));
+        return lk_json_space(b, calls(m, between, n, next));
     case LK_CALL_FORM_OBJECT:
-        return lk_json_space(b, calls(m, "", n, closed(m, s->close, next)));
+        return lk_json_space(b, calls(m, between, n, closed(m, s->close, next)));
     default:
-        end = calls(m, "", n, closed(m, s->close, next));
+        end = closed(m, s->close, next);
+        if (strcmp(s->name, "solar") == 0) { /* its last mark may end the answer */
+            end = lk_grammar_either(b, end, next);
+        }
+        end = calls(m, between, n, end);
         return s->call_open[0] != '\0' ? lk_json_space(b, end) : end;
     }
 }
@@ -245,13 +284,31 @@ static uint32_t content_rule(maker *m) {
     uint32_t rule = 0;
     lk_json_write(&m->b, &m->rules.json, m->rules.content, &schema);
     if (m->b.status == LK_OK) {
-        rule = lk_schema_compile_rule(&m->b, schema.bytes, schema.n);
+        rule = lk_schema_compile_rule(&m->b, schema.bytes, schema.n, NULL);
         if (m->b.status != LK_OK && m->b.status != LK_E_NOMEM) {
             (void)snprintf(m->b.err->subject, sizeof m->b.err->subject, "content");
         }
     }
     lk_json_free_buffer(&m->b, &schema);
     return rule;
+}
+
+/* What is dropped from answers may stand before the calls. */
+static uint32_t framed(maker *m, uint32_t start) {
+    lk_grammar_builder *b = &m->b;
+    const char *marks[8];
+    size_t lengths[8];
+    size_t n = 0;
+    const char *at = m->syntax->dropped;
+    while (n < sizeof marks / sizeof marks[0] &&
+           (marks[n] = lk_call_syntax_dropped(&at, &lengths[n])) != NULL) {
+        n++;
+    }
+    while (n > 0) {
+        n--;
+        start = lk_grammar_either(b, start, lk_grammar_bytes(b, marks[n], lengths[n], start));
+    }
+    return start;
 }
 
 /* Nothing but calls, or an answer in JSON where one is allowed, after reasoning where there is
@@ -278,6 +335,7 @@ static uint32_t forced(maker *m) {
     if (r->content != 0) {
         start = lk_grammar_either(b, start, lk_grammar_call(b, content_rule(m), LK_GRAMMAR_END));
     }
+    start = framed(m, start);
     start = lk_grammar_either(b, lk_json_space(b, start), lk_grammar_text(b, "\n\n", start));
     if (r->place == LK_CHAT_IN_CALLS) {
         return behind_open;
@@ -315,10 +373,90 @@ static uint32_t optional(maker *m) {
                                               : text;
 }
 
-static const char *name_of(void *ctx, uint32_t rule) {
-    (void)ctx;
-    (void)rule;
-    return "tool calls";
+/* ---- messages ---- */
+
+/* The text of a message up to its end, or, with may_end, the end of the answer; other marks would
+ * begin another one. */
+static uint32_t message_text(maker *m, const char *end, uint32_t next, bool may_end) {
+    const bool is_atem = m->syntax->open[0] != '\0';
+    const lk_free_mark marks[] = {{end, next},
+                                  {LK_MESSAGE_START, LK_GRAMMAR_NOTHING},
+                                  {LK_MESSAGE_CHANNEL, LK_GRAMMAR_NOTHING},
+                                  {is_atem ? "<|eot|>" : "<|call|>", LK_GRAMMAR_NOTHING},
+                                  {is_atem ? m->syntax->open : "<|return|>", LK_GRAMMAR_NOTHING}};
+    return lk_free_text(&m->b, marks, sizeof marks / sizeof marks[0], may_end);
+}
+
+/* A message to a tool, from behind the role. */
+static uint32_t message_to_tool(maker *m, const lk_tool *tool, uint32_t next) {
+    lk_grammar_builder *b = &m->b;
+    const lk_call_syntax *s = m->syntax;
+    if (s->open[0] != '\0') { /* the name stands in the call too */
+        const uint32_t end = closed(m, s->call_close, closed(m, s->close, next));
+        const uint32_t call = name_and_arguments(m, tool, end);
+        const uint32_t open = lk_json_space(b, lk_grammar_text(b, s->call_open, call));
+        const uint32_t body =
+            lk_grammar_text(b, LK_MESSAGE_BODY, lk_grammar_text(b, s->open, open));
+        return lk_grammar_text(b, " to=", lk_grammar_bytes(b, tool->name, tool->n_name, body));
+    }
+    const uint32_t arguments = lk_grammar_call(b, tool->rule, next);
+    const uint32_t role =
+        lk_grammar_text(b, LK_MESSAGE_CHANNEL "commentary json" LK_MESSAGE_BODY, arguments);
+    const uint32_t channel = lk_grammar_text(b, " <|constrain|>json" LK_MESSAGE_BODY, arguments);
+    const uint32_t to_role =
+        lk_grammar_text(b, " to=functions.", lk_grammar_bytes(b, tool->name, tool->n_name, role));
+    const uint32_t to_channel =
+        lk_grammar_text(b, LK_MESSAGE_CHANNEL "commentary to=functions.",
+                        lk_grammar_bytes(b, tool->name, tool->n_name, channel));
+    return lk_grammar_either(b, to_role, to_channel);
+}
+
+/* One message after another: reasoning, then text (in JSON where that is asked for) or a call;
+ * harmony has one call, since its end is that of the answer. */
+static uint32_t messages(maker *m) {
+    lk_grammar_builder *b = &m->b;
+    const lk_call_rules *r = &m->rules;
+    const bool is_atem = m->syntax->open[0] != '\0';
+    const char *end = is_atem ? "<|eom|>" : "<|end|>";
+    const char *own =
+        is_atem ? " to=self" LK_MESSAGE_BODY : LK_MESSAGE_CHANNEL "analysis" LK_MESSAGE_BODY;
+    const char *user =
+        is_atem ? " to=user" LK_MESSAGE_BODY : LK_MESSAGE_CHANNEL "final" LK_MESSAGE_BODY;
+    const char *preamble = LK_MESSAGE_CHANNEL "commentary" LK_MESSAGE_BODY;
+    uint32_t starts[LK_GRAMMAR_MAX_TOOLS + 3];
+    size_t n = 0;
+    const uint32_t header = lk_grammar_reserve(b);
+    const uint32_t again = lk_grammar_text(b, LK_MESSAGE_START "assistant", header);
+    const uint32_t calls_again = lk_grammar_reserve(b);
+    const bool is_free = !r->is_forced && r->content == 0;
+    const uint32_t reasoning = message_text(m, end, again, is_free);
+    const uint32_t text = message_text(m, end, again, true);
+    for (size_t i = 0; i < r->n_tools; i++) {
+        starts[n++] = message_to_tool(m, &r->tools[i], calls_again);
+    }
+    const uint32_t calls = lk_grammar_split(b, starts, n);
+    starts[0] = calls;
+    n = 1;
+    uint32_t further = LK_GRAMMAR_END;
+    if (is_atem && r->is_parallel) {
+        const uint32_t more = lk_grammar_text(b, "<|eom|>" LK_MESSAGE_START "assistant", calls);
+        further = lk_grammar_either(b, LK_GRAMMAR_END, more);
+    }
+    lk_grammar_set_split(b, calls_again, &further, 1);
+    starts[n++] = lk_grammar_text(b, own, reasoning);
+    if (r->content != 0) {
+        starts[n++] = lk_grammar_text(b, user, lk_grammar_call(b, content_rule(m), LK_GRAMMAR_END));
+    } else if (is_free) {
+        starts[n++] = lk_grammar_text(b, user, text);
+        if (!is_atem) {
+            starts[n++] = lk_grammar_text(b, preamble, text);
+        }
+    }
+    lk_grammar_set_split(b, header, starts, n);
+    return r->place == LK_CHAT_IN_REASONING               ? reasoning
+           : r->place == LK_CHAT_IN_TEXT && !r->is_forced ? text
+           : is_free ? lk_grammar_either(b, header, LK_GRAMMAR_END)
+                     : header;
 }
 
 lk_status lk_call_grammar_compile(const char *text, size_t n_bytes, const lk_allocator *allocator,
@@ -340,11 +478,14 @@ lk_status lk_call_grammar_compile(const char *text, size_t n_bytes, const lk_all
         }
         m.call_rule = lk_grammar_rule(&m.b);
         lk_grammar_set_rule(&m.b, m.call_rule,
-                            m.syntax->form == LK_CALL_FORM_NAMED ? named_call(&m)
-                                                                 : object_call(&m));
+                            m.syntax->form == LK_CALL_FORM_NAMED      ? named_call(&m)
+                            : m.syntax->form == LK_CALL_FORM_MESSAGES ? LK_GRAMMAR_END
+                                                                      : object_call(&m));
         root = lk_grammar_rule(&m.b);
         lk_grammar_set_rule(&m.b, root,
-                            m.rules.is_forced || m.rules.content != 0 ? forced(&m) : optional(&m));
+                            m.syntax->form == LK_CALL_FORM_MESSAGES     ? messages(&m)
+                            : m.rules.is_forced || m.rules.content != 0 ? forced(&m)
+                                                                        : optional(&m));
     }
     status = lk_grammar_finish(&m.b, root, name_of, NULL, out);
     lk_call_rules_deinit(&m.rules);

@@ -180,7 +180,7 @@ static lk_status read_reasoning(lk_call_rules *r, lk_error *err) {
 }
 
 static lk_status read_place(lk_call_rules *r, lk_error *err) {
-    static const char *const names[] = {"text", "reasoning", "calls"};
+    static const char *const names[] = {"text", "reasoning", "calls", "header"};
     const uint32_t begins = lk_json_find(&r->json, 0, "begins");
     const uint32_t parallel = lk_json_find(&r->json, 0, "parallel_tool_calls");
     if (parallel != 0 && r->json.values[parallel].type != LK_JSON_TRUE &&
@@ -188,15 +188,22 @@ static lk_status read_place(lk_call_rules *r, lk_error *err) {
         return fail(err, "parallel_tool_calls", "must be a boolean");
     }
     r->is_parallel = parallel == 0 || r->json.values[parallel].type == LK_JSON_TRUE;
-    for (int i = 0; i < 3; i++) {
+    const bool has_messages = r->syntax->form == LK_CALL_FORM_MESSAGES;
+    if (begins == 0 && has_messages) {
+        r->place = LK_CHAT_IN_HEADER;
+        return LK_OK;
+    }
+    for (int i = 0; i < 3 + has_messages; i++) {
         if (begins == 0 || lk_json_text_is(&r->json, begins, names[i])) {
             r->place = (lk_chat_place)i;
-            return r->place == LK_CHAT_IN_REASONING && r->reasoning_close == NULL
+            return r->place == LK_CHAT_IN_REASONING && r->reasoning_close == NULL && !has_messages
                        ? fail(err, "begins", "is \"reasoning\" without marks of reasoning")
                        : LK_OK;
         }
     }
-    return fail(err, "begins", "must be \"text\", \"reasoning\" or \"calls\"");
+    return fail(err, "begins",
+                has_messages ? "must be \"header\", \"text\", \"reasoning\" or \"calls\""
+                             : "must be \"text\", \"reasoning\" or \"calls\"");
 }
 
 static lk_status check_members(const lk_json *j, lk_error *err) {

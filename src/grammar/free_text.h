@@ -4,7 +4,7 @@
 
 #include "grammar/grammar_builder.h"
 
-enum { LK_FREE_MAX_MARKS = 2, LK_FREE_MAX_MARK = 64 /* bytes of one */ };
+enum { LK_FREE_MAX_MARKS = 6, LK_FREE_MAX_MARK = 64 /* bytes of one */ };
 
 typedef struct lk_free_mark {
     const char *text; /* not empty */

@@ -137,18 +137,10 @@ static void add_plain(lk_grammar_builder *b, uint32_t low, uint32_t high, uint32
 
 static void fill_state(lk_grammar_builder *b, const lk_language *l, uint32_t state, bool is_name,
                        const uint32_t *starts, uint32_t end) {
-    const uint32_t *next = l->next + (size_t)state * l->n_classes;
     lk_grammar_edge_list list = {NULL, 0, 0};
-    for (uint32_t c = 0; c < l->n_classes && b->status == LK_OK;) {
-        uint32_t after = c + 1;
-        while (after < l->n_classes && next[after] == next[c]) {
-            after++;
-        }
-        if (next[c] != LK_LANGUAGE_NONE) {
-            const uint32_t high = after < l->n_classes ? l->cuts[after] - 1 : LK_MAX_CODE_POINT;
-            add_plain(b, l->cuts[c], high, starts[next[c]], &list);
-        }
-        c = after;
+    lk_language_run run;
+    for (uint32_t c = 0; b->status == LK_OK && lk_language_next_run(l, state, &c, &run);) {
+        add_plain(b, run.low, run.high, starts[run.target], &list);
     }
     if (!is_name) {
         add_escapes(b, l, state, starts, &list);

@@ -95,6 +95,22 @@ uint32_t lk_language_class(const lk_language *l, uint32_t cp) {
     return low;
 }
 
+bool lk_language_next_run(const lk_language *l, uint32_t state, uint32_t *c, lk_language_run *run) {
+    const uint32_t *next = l->next + (size_t)state * l->n_classes;
+    while (*c < l->n_classes) {
+        const uint32_t first = *c;
+        while (*c < l->n_classes && next[*c] == next[first]) {
+            ++*c;
+        }
+        *run = (lk_language_run){
+            l->cuts[first], *c < l->n_classes ? l->cuts[*c] - 1 : LK_MAX_CODE_POINT, next[first]};
+        if (run->target != LK_LANGUAGE_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool lk_language_is_empty(const lk_language *l) {
     return l->n_states == 0;
 }

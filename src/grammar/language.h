@@ -45,6 +45,13 @@ uint32_t lk_language_add(lk_language *l, const lk_allocator *a, lk_error *err, l
 /* Sorts the characters at which classes begin, and takes them over. */
 bool lk_language_cut(lk_language *l, uint32_t *cuts, size_t n, const lk_allocator *a);
 uint32_t lk_language_class(const lk_language *l, uint32_t cp);
+/* The characters from class *c on that lead from a state to one other; *c moves on behind them.
+ * False after the last. */
+typedef struct lk_language_run {
+    uint32_t low, high;
+    uint32_t target;
+} lk_language_run;
+bool lk_language_next_run(const lk_language *l, uint32_t state, uint32_t *c, lk_language_run *run);
 /* Removes the ways into states from which no end is reached. */
 lk_status lk_language_trim(lk_language *l, const lk_allocator *a, lk_error *err);
 

@@ -334,7 +334,8 @@ static uint32_t compile_branches(lk_schema *s, const lk_schema_set *set, uint32_
     for (uint32_t v = j->values[branches].first; v != 0 && lk_schema_is_good(s);
          v = j->values[v].next) {
         lk_schema_set branch = lk_schema_take_branch(s, set, item, done, v);
-        starts[n_starts++] = lk_grammar_call(&s->b, lk_schema_rule(s, &branch), LK_GRAMMAR_END);
+        starts[n_starts++] =
+            lk_grammar_call(&s->b, lk_schema_rule_in(s, &branch, s->form), LK_GRAMMAR_END);
     }
     const uint32_t start = lk_grammar_split(&s->b, starts, n_starts);
     lk_free_array(s->a, starts, n, sizeof starts[0]);
@@ -344,18 +345,25 @@ static uint32_t compile_branches(lk_schema *s, const lk_schema_set *set, uint32_
 /* ---- the whole ---- */
 
 uint32_t lk_schema_rule(lk_schema *s, lk_schema_set *set) {
+    return lk_schema_rule_in(s, set, LK_FORM_JSON);
+}
+
+uint32_t lk_schema_rule_in(lk_schema *s, lk_schema_set *set, uint32_t form) {
+    uint32_t items[LK_SCHEMA_MAX_SET + 1];
     lk_schema_flatten(s, set);
     if (!lk_schema_is_good(s)) {
         return 0;
     }
-    const size_t n_bytes = set->n * sizeof set->items[0];
-    const uint32_t known = lk_strings_find(&s->sets, set->items, n_bytes);
+    memcpy(items, set->items, set->n * sizeof items[0]);
+    items[set->n] = form;
+    const size_t n_bytes = (set->n + (form != LK_FORM_JSON)) * sizeof items[0];
+    const uint32_t known = lk_strings_find(&s->sets, items, n_bytes);
     if (known != LK_NO_STRING) {
         return s->set_rules[known];
     }
     lk_strings *sets = &s->sets;
     if (sets->n == sets->capacity || sets->offsets[sets->n] + n_bytes > sets->data_bytes ||
-        !lk_strings_push(sets, set->items, n_bytes, true)) {
+        !lk_strings_push(sets, items, n_bytes, true)) {
         (void)lk_schema_fail(s, LK_E_LIMIT, set->n != 0 ? lk_schema_value(set->items[0]) : 0, NULL,
                              "anyOf, oneOf and allOf together make more than %lu combinations",
                              (unsigned long)sets->capacity);
@@ -374,8 +382,12 @@ static void compile_set(lk_schema *s, uint32_t number) {
     uint32_t branches = 0;
     uint32_t done = 0;
     set.n = (uint32_t)(n_bytes / sizeof set.items[0]);
-    if (n_bytes != 0) {
-        memcpy(set.items, bytes, n_bytes);
+    s->form = LK_FORM_JSON;
+    if (set.n != 0) {
+        memcpy(&s->form, bytes + n_bytes - sizeof s->form, sizeof s->form);
+        s->form = s->form >= LK_FORM_VALUE ? s->form : LK_FORM_JSON;
+        set.n -= s->form != LK_FORM_JSON;
+        memcpy(set.items, bytes, set.n * sizeof set.items[0]);
     }
     s->rule_at = set.n != 0 ? lk_schema_value(set.items[0]) : 0;
     uint32_t start = LK_GRAMMAR_NOTHING;
@@ -427,7 +439,8 @@ static uint32_t compile(lk_schema *s) {
     make_shared(s);
     lk_schema_set root_set = {.n = 0};
     lk_schema_add(s, &root_set, 0);
-    const uint32_t root = lk_schema_rule(s, &root_set);
+    const bool is_call = s->notation != NULL;
+    const uint32_t root = lk_schema_rule_in(s, &root_set, is_call ? LK_FORM_ARGUMENTS : 0);
     for (uint32_t i = 0; i < s->sets.n && lk_schema_is_good(s); i++) {
         compile_set(s, i);
     }
@@ -436,8 +449,10 @@ static uint32_t compile(lk_schema *s) {
     return root;
 }
 
-uint32_t lk_schema_compile_rule(lk_grammar_builder *b, const char *text, size_t n_bytes) {
-    lk_schema s = {.b = *b, .a = b->grammar->allocator};
+uint32_t lk_schema_compile_rule(lk_grammar_builder *b, const char *text, size_t n_bytes,
+                                const lk_call_notation *notation) {
+    const bool is_json = notation == NULL || notation->kind == LK_NOTATION_JSON;
+    lk_schema s = {.b = *b, .a = b->grammar->allocator, .notation = is_json ? NULL : notation};
     const lk_json_limits limits = {LK_GRAMMAR_MAX_BYTES, LK_SCHEMA_MAX_DEPTH};
     uint32_t rule = 0;
     if (b->status != LK_OK) {
@@ -462,7 +477,7 @@ lk_status lk_schema_compile(const char *text, size_t n_bytes, const lk_allocator
     uint32_t root = 0;
     *out = NULL;
     if (lk_grammar_begin(&b, allocator, err) == LK_OK) {
-        root = lk_schema_compile_rule(&b, text, n_bytes);
+        root = lk_schema_compile_rule(&b, text, n_bytes, NULL);
     }
     return lk_grammar_finish(&b, root, name_of, NULL, out);
 }

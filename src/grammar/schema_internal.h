@@ -9,6 +9,7 @@
 
 #include "grammar/decimal.h"
 #include "grammar/json_text.h"
+#include "text/call_syntax.h"
 #include "text/strings.h"
 
 enum {
@@ -53,7 +54,24 @@ typedef struct lk_schema {
     uint32_t n_patterns;
     uint32_t work;    /* comparisons of schemas so far */
     uint32_t rule_at; /* a value of the schema that the rule in work comes from, for messages */
+    const lk_call_notation *notation; /* NULL: JSON */
+    uint32_t form;                    /* of the rule in work */
 } lk_schema;
+
+/* How the values of a rule are written: in JSON (or BARE, throughout); as the arguments of a call;
+ * as the value of an argument in TAGS, of some of the types. The form is kept behind the items of a
+ * set, none of which is as large. */
+enum { LK_FORM_JSON = 0 };
+#define LK_FORM_VALUE 0xFFFFFF00u /* and LK_TYPE_* */
+#define LK_FORM_ARGUMENTS 0xFFFFFF80u
+static inline bool lk_schema_is_value(const lk_schema *s) {
+    return s->form >= LK_FORM_VALUE && s->form != LK_FORM_ARGUMENTS;
+}
+/* The notation of the objects of the rule in work; NULL: that of JSON. */
+static inline const lk_call_notation *lk_schema_object_notation(const lk_schema *s) {
+    const bool is_bare = s->notation != NULL && s->notation->kind == LK_NOTATION_BARE;
+    return s->form == LK_FORM_ARGUMENTS || is_bare ? s->notation : NULL;
+}
 
 /* ---- schema.c ---- */
 
@@ -66,6 +84,7 @@ static inline bool lk_schema_is_good(const lk_schema *s) {
 }
 /* The rule of a set; it is compiled later. */
 uint32_t lk_schema_rule(lk_schema *s, lk_schema_set *set);
+uint32_t lk_schema_rule_in(lk_schema *s, lk_schema_set *set, uint32_t form);
 /* Adds a schema (not yet looked at) to a set. */
 void lk_schema_add(lk_schema *s, lk_schema_set *set, uint32_t value);
 /* Adds what $ref and allOf bring in, and sorts. */
@@ -119,6 +138,20 @@ bool lk_schema_requires(const lk_schema *s, const lk_schema_set *set, const char
 
 /* What holds for the element of an array at an index. */
 void lk_schema_element(lk_schema *s, const lk_schema_set *set, uint32_t index, lk_schema_set *out);
+
+/* ---- schema_notation.c: what a notation has instead of the texts of JSON ---- */
+
+/* A string of a set, fixed values, and a member of an object (NULL values: it may not be there);
+ * see there. */
+uint32_t lk_schema_plain_string(lk_schema *s, const lk_schema_set *set, bool is_alone);
+bool lk_schema_plain_values(lk_schema *s, const uint32_t *values, size_t n, uint32_t *start);
+uint32_t lk_schema_plain_member(lk_schema *s, const lk_call_notation *notation, const char *name,
+                                size_t n_name, lk_schema_set *values, uint32_t next);
+uint32_t lk_schema_plain_other(lk_schema *s, const lk_call_notation *notation,
+                               const lk_language *names, lk_schema_set *values);
+uint32_t lk_schema_plain_begin(lk_schema *s, const lk_call_notation *notation, uint32_t next);
+uint32_t lk_schema_plain_comma(lk_schema *s, const lk_call_notation *notation, uint32_t next);
+uint32_t lk_schema_plain_end(lk_schema *s, const lk_call_notation *notation);
 
 /* ---- schema_value.c ---- */
 

@@ -25,6 +25,7 @@ typedef struct object {
     uint32_t other;    /* rule of one member that is not declared, with its value */
     lk_language names; /* propertyNames */
     bool is_any_name;
+    const lk_call_notation *notation; /* NULL: JSON */
 } object;
 
 /* ---- what the schemas say of a name ---- */
@@ -171,7 +172,9 @@ static lk_language other_names(object *o, const lk_language *language) {
 static uint32_t build_other(object *o, lk_language *names, lk_schema_set *values) {
     lk_schema *s = o->s;
     uint32_t start = LK_GRAMMAR_NOTHING;
-    if (lk_schema_is_good(s)) {
+    if (lk_schema_is_good(s) && o->notation != NULL) {
+        start = lk_schema_plain_other(s, o->notation, names, values);
+    } else if (lk_schema_is_good(s)) {
         const uint32_t rule = lk_schema_rule(s, values);
         const uint32_t value = lk_grammar_call(&s->b, rule, LK_GRAMMAR_END);
         const uint32_t colon = lk_grammar_byte(&s->b, ':', ':', lk_json_one_space(&s->b, value));
@@ -289,12 +292,18 @@ static void compile_others(object *o) {
 /* ---- the states ---- */
 
 static uint32_t close_object(const object *o, uint32_t count) {
+    if (o->notation != NULL) {
+        return lk_schema_plain_end(o->s, o->notation);
+    }
     const uint32_t brace = lk_grammar_byte(&o->s->b, '}', '}', LK_GRAMMAR_END);
     return count == 0 ? brace : lk_grammar_call(&o->s->b, o->s->space_rule, brace);
 }
 
 static uint32_t comma(const object *o, uint32_t next) {
     lk_schema *s = o->s;
+    if (o->notation != NULL) {
+        return lk_schema_plain_comma(s, o->notation, next);
+    }
     return lk_grammar_byte(&s->b, ',', ',', lk_grammar_call(&s->b, s->space_rule, next));
 }
 
@@ -321,6 +330,13 @@ static uint32_t end_of_members(const object *o, uint32_t count) {
     return needed == 0 ? lk_grammar_either(b, close, first) : first;
 }
 
+static uint32_t json_member(const object *o, uint32_t rule, const lk_json_buffer *name,
+                            uint32_t next) {
+    lk_grammar_builder *b = &o->s->b;
+    const uint32_t value = lk_json_one_space(b, lk_grammar_call(b, rule, next));
+    return lk_grammar_bytes(b, name->bytes, name->n, lk_grammar_byte(b, ':', ':', value));
+}
+
 /* The cells of member i from those of the next one. */
 static void fill_row(const object *o, size_t i, const uint32_t *next, uint32_t *row) {
     lk_schema *s = o->s;
@@ -329,16 +345,16 @@ static void fill_row(const object *o, size_t i, const uint32_t *next, uint32_t *
     lk_json_buffer name = {NULL, 0, 0};
     const bool is_named = o->is_any_name || lk_language_accepts(&o->names, m->name, m->n_name);
     const bool is_allowed = lk_schema_property(s, o->set, m->name, m->n_name, &values) && is_named;
-    const uint32_t rule = is_allowed && lk_schema_is_good(s) ? lk_schema_rule(s, &values) : 0;
+    const uint32_t rule =
+        is_allowed && o->notation == NULL && lk_schema_is_good(s) ? lk_schema_rule(s, &values) : 0;
     lk_json_write_string(&s->b, m->name, m->n_name, &name);
     for (uint32_t c = 0; c <= o->cap && lk_schema_is_good(s); c++) {
         uint32_t start = LK_GRAMMAR_NOTHING;
         const uint32_t after = c < o->cap ? c + 1 : c;
         if (is_allowed && c < o->max && next[after] != LK_GRAMMAR_NOTHING) {
-            const uint32_t value = lk_grammar_call(&s->b, rule, next[after]);
-            const uint32_t colon =
-                lk_grammar_byte(&s->b, ':', ':', lk_json_one_space(&s->b, value));
-            start = lk_grammar_bytes(&s->b, name.bytes, name.n, colon);
+            start = o->notation != NULL ? lk_schema_plain_member(s, o->notation, m->name, m->n_name,
+                                                                 &values, next[after])
+                                        : json_member(o, rule, &name, next[after]);
             start = c > 0 ? comma(o, start) : start;
         }
         if (!m->is_required) {
@@ -367,7 +383,10 @@ static uint32_t build_members(const object *o) {
             fill_row(o, i, next, row);
             memcpy(next, row, n * sizeof row[0]);
         }
-        start = lk_grammar_byte(&s->b, '{', '{', lk_grammar_call(&s->b, s->space_rule, next[0]));
+        start =
+            o->notation != NULL
+                ? lk_schema_plain_begin(s, o->notation, next[0])
+                : lk_grammar_byte(&s->b, '{', '{', lk_grammar_call(&s->b, s->space_rule, next[0]));
     }
     lk_free_array(s->a, next, n, sizeof next[0]);
     lk_free_array(s->a, row, n, sizeof row[0]);
@@ -396,7 +415,7 @@ static void choose_counts(object *o) {
 }
 
 uint32_t lk_schema_object(lk_schema *s, const lk_schema_set *set) {
-    object o = {.s = s, .set = set, .is_any_name = true};
+    object o = {.s = s, .set = set, .is_any_name = true, .notation = lk_schema_object_notation(s)};
     uint32_t start = LK_GRAMMAR_NOTHING;
     o.min = lk_schema_count_min(s, set, "minProperties");
     o.max = lk_schema_count_max(s, set, "maxProperties");

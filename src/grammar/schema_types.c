@@ -216,12 +216,19 @@ uint32_t lk_schema_base(lk_schema *s, const lk_schema_set *set) {
     size_t n = 0;
     size_t capacity = 0;
     if (lk_schema_values(s, set, &values, &n, &capacity)) {
-        const uint32_t start = build_values(s, values, n);
+        uint32_t start = LK_GRAMMAR_NOTHING;
+        if (!lk_schema_plain_values(s, values, n, &start) && lk_schema_is_good(s)) {
+            start = build_values(s, values, n);
+        }
         lk_free_array(s->a, values, capacity, sizeof values[0]);
         return start;
     }
-    const uint32_t types = apply_not(s, set, lk_schema_types(s, set));
+    uint32_t types = apply_not(s, set, lk_schema_types(s, set));
     uint32_t starts[8];
+    if (s->form == LK_FORM_ARGUMENTS) {
+        return (types & LK_TYPE_OBJECT) != 0 ? lk_schema_object(s, set) : LK_GRAMMAR_NOTHING;
+    }
+    types &= lk_schema_is_value(s) ? s->form - LK_FORM_VALUE : (uint32_t)LK_TYPE_ALL;
     n = 0;
     if ((types & LK_TYPE_OBJECT) != 0) {
         starts[n++] = lk_schema_object(s, set);
@@ -230,7 +237,10 @@ uint32_t lk_schema_base(lk_schema *s, const lk_schema_set *set) {
         starts[n++] = lk_schema_array(s, set);
     }
     if ((types & LK_TYPE_STRING) != 0) {
-        starts[n++] = lk_schema_string(s, set);
+        const bool is_bare = s->notation != NULL && s->notation->kind == LK_NOTATION_BARE;
+        starts[n++] = is_bare || lk_schema_is_value(s)
+                          ? lk_schema_plain_string(s, set, types == LK_TYPE_STRING)
+                          : lk_schema_string(s, set);
     }
     if ((types & LK_TYPE_NUMBER) == LK_TYPE_FRACTION) {
         (void)lk_schema_fail(s, LK_E_UNSUPPORTED, s->rule_at, "not",

@@ -3,34 +3,20 @@
 #define LK_TEXT_CHAT_PARSER_H
 
 #include "lk/chat_parser.h"
+#include "text/call_arguments.h"
 #include "text/call_json.h"
+#include "text/call_syntax.h"
 #include "text/text_buffer.h"
 
-typedef enum lk_call_form {
-    LK_CALL_FORM_OBJECT,
-    LK_CALL_FORM_ARRAY,
-    LK_CALL_FORM_NAMED,
-    LK_CALL_FORM_START
-} lk_call_form;
-
-typedef struct lk_call_syntax {
-    const char *name;
-    lk_call_form form;
-    const char *open, *call_open, *name_end, *call_close, *close;
-} lk_call_syntax;
-
-/* NULL after the last. */
-const lk_call_syntax *lk_call_syntax_at(size_t i);
-/* LK_E_NOT_FOUND. */
-lk_status lk_call_syntax_find(const char *name, const lk_call_syntax **out, lk_error *err);
-/* Body of lk_chat_syntax_has_mark; NULL: marks of reasoning alone. */
-bool lk_call_syntax_has_mark(const lk_call_syntax *syntax, const char *text, size_t n);
-
-#define LK_MAX_MARKER 64 /* bytes */
+/* Of the header of a message. */
+#define LK_MAX_HEADER 512 /* bytes */
 
 struct lk_chat_parser {
     lk_allocator allocator;
     const lk_call_syntax *syntax;                 /* NULL: calls are text */
+    bool takes_calls;                             /* else the syntax is there for its headers */
+    bool takes_reasoning;                         /* messages to the model itself are reasoning */
+    lk_json tools;                                /* empty: none are known */
     const char *reasoning_open, *reasoning_close; /* NULL: reasoning is text */
     lk_chat_delta_fn on_delta;
     void *ctx;
@@ -56,6 +42,7 @@ struct lk_chat_parser {
     lk_text_buffer arguments; /* those that came before the name */
     lk_call_object object;
     lk_json_scan scan;
+    lk_call_arguments values; /* in other notations */
     lk_json_unescape unescape, unescape_arguments;
 };
 

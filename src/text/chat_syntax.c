@@ -7,23 +7,7 @@
 #include "text/chat_parser.h"
 #include "text/chat_template.h"
 
-LK_NO_TAIL_PADDING(lk_chat_parser_params, reserved);
-
-static const lk_call_syntax syntaxes[] = {
-#define LK_CALL_SYNTAX(name, form, open, call_open, name_end, call_close, close)                   \
-    {name, LK_CALL_FORM_##form, open, call_open, name_end, call_close, close},
-#include "text/call_syntaxes.def"
-#undef LK_CALL_SYNTAX
-};
-#define N_SYNTAXES (sizeof syntaxes / sizeof syntaxes[0])
-
-const lk_call_syntax *lk_call_syntax_at(size_t i) {
-    return i < N_SYNTAXES ? &syntaxes[i] : NULL;
-}
-
-const char *lk_chat_syntax_name(size_t i) {
-    return i < N_SYNTAXES ? syntaxes[i].name : NULL;
-}
+LK_NO_TAIL_PADDING(lk_chat_parser_params, n_tools);
 
 /* ---- reading back a call ---- */
 
@@ -136,10 +120,10 @@ static lk_status find_syntax(const lk_chat_template *t, const lk_allocator *allo
                        "the chat template writes no calls of tools: %.200s", reason.message);
     }
     bool found = false;
-    for (size_t i = 0; i < N_SYNTAXES && !found && status == LK_OK; i++) {
-        const char *text = after_user(lk_chat_prompt_text(prompt, NULL), syntaxes[i].form);
-        status = reads_back(&syntaxes[i], text, strlen(text), allocator, &found, err);
-        *out = &syntaxes[i];
+    for (size_t i = 0; lk_call_syntax_at(i) != NULL && !found && status == LK_OK; i++) {
+        *out = lk_call_syntax_at(i);
+        const char *text = after_user(lk_chat_prompt_text(prompt, NULL), (*out)->form);
+        status = reads_back(*out, text, strlen(text), allocator, &found, err);
     }
     lk_chat_prompt_close(prompt);
     if (status == LK_OK && !found) {
@@ -151,19 +135,17 @@ static lk_status find_syntax(const lk_chat_template *t, const lk_allocator *allo
 
 /* ---- reasoning ---- */
 
-static const struct {
-    const char *open, *close;
-} reasoning_marks[] = {{"<think>", "</think>"},
-                       {"[THINK]", "[/THINK]"},
-                       {"<seed:think>", "</seed:think>"},
-                       {"<|START_THINKING|>", "<|END_THINKING|>"}};
-
 static void find_reasoning(lk_chat_parser *p, const lk_chat_template *t) {
     const char *source = lk_chat_template_source(t, 1, NULL);
-    for (size_t i = 0; i < sizeof reasoning_marks / sizeof reasoning_marks[0]; i++) {
-        if (strstr(source, reasoning_marks[i].close) != NULL) {
-            p->reasoning_open = reasoning_marks[i].open;
-            p->reasoning_close = reasoning_marks[i].close;
+    if (p->syntax != NULL && p->syntax->form == LK_CALL_FORM_MESSAGES) {
+        p->takes_reasoning = true;
+        return;
+    }
+    for (size_t i = 0; lk_reasoning_marks_at(i) != NULL; i++) {
+        const lk_reasoning_marks *marks = lk_reasoning_marks_at(i);
+        if (strstr(source, marks->hint) != NULL) {
+            p->reasoning_open = marks->open;
+            p->reasoning_close = marks->close;
             return;
         }
     }
@@ -180,10 +162,25 @@ static bool ends_with(const lk_chat_prompt *prompt, const char *text) {
     return n >= n_text && memcmp(all + n - n_text, text, n_text) == 0;
 }
 
+/* The last message of a prompt, if its header is complete; else the answer begins with the rest. */
+static void begin_in_message(lk_chat_parser *p, const lk_chat_prompt *prompt) {
+    const char *text = lk_chat_prompt_text(prompt, NULL);
+    const char *last = NULL;
+    for (const char *at = strstr(text, LK_MESSAGE_START); at != NULL;
+         at = strstr(at + 1, LK_MESSAGE_START)) {
+        last = at;
+    }
+    if (last != NULL && strstr(last, LK_MESSAGE_BODY) != NULL) {
+        (void)lk_chat_parser_push(p, last, strlen(last), NULL);
+    }
+}
+
 /* An answer goes on where the prompt ends: the marks in it are given to the parser. */
 static void begin_behind(lk_chat_parser *p, const lk_chat_prompt *prompt) {
     if (p->reasoning_open != NULL && ends_with(prompt, p->reasoning_open)) {
         (void)lk_chat_parser_push(p, p->reasoning_open, strlen(p->reasoning_open), NULL);
+    } else if (p->syntax != NULL && p->syntax->form == LK_CALL_FORM_MESSAGES) {
+        begin_in_message(p, prompt);
     } else if (p->syntax != NULL && p->syntax->form == LK_CALL_FORM_NAMED &&
                ends_with(prompt, p->syntax->open)) {
         (void)lk_chat_parser_push(p, p->syntax->open, strlen(p->syntax->open), NULL);
@@ -191,55 +188,44 @@ static void begin_behind(lk_chat_parser *p, const lk_chat_prompt *prompt) {
     }
 }
 
-lk_status lk_call_syntax_find(const char *name, const lk_call_syntax **out, lk_error *err) {
-    for (size_t i = 0; i < N_SYNTAXES; i++) {
-        if (strcmp(syntaxes[i].name, name) == 0) {
-            *out = &syntaxes[i];
-            return LK_OK;
-        }
-    }
-    return lk_fail(err, LK_E_NOT_FOUND, LK_AT_SUBJECT(name), "there is no call syntax named '%s'",
-                   name);
-}
-
-/* ---- marks ---- */
-
-static bool has_part(const char *mark, const char *text, size_t n) {
-    const size_t n_mark = strlen(mark);
-    for (size_t i = 0; n != 0 && i + n <= n_mark; i++) {
-        if (memcmp(mark + i, text, n) == 0) {
+/* Whether answers of a template may have marks that are no text also where there are no tools: what
+ * shows in the sources of those that do. */
+static bool may_frame(const lk_chat_template *t) {
+    static const char *const hints[] = {LK_MESSAGE_BODY, "open_tag('response'", "<|content|>"};
+    for (size_t i = 0; i < sizeof hints / sizeof hints[0]; i++) {
+        if (strstr(lk_chat_template_source(t, 0, NULL), hints[i]) != NULL) {
             return true;
         }
     }
     return false;
 }
 
-bool lk_call_syntax_has_mark(const lk_call_syntax *s, const char *text, size_t n) {
-    for (size_t i = 0; i < sizeof reasoning_marks / sizeof reasoning_marks[0]; i++) {
-        if (has_part(reasoning_marks[i].open, text, n) ||
-            has_part(reasoning_marks[i].close, text, n)) {
-            return true;
-        }
+/* The syntax that an answer is read by; NULL: none. */
+static lk_status choose_syntax(const lk_chat_template *t, const lk_chat_parser_params *params,
+                               const lk_allocator *allocator, const lk_call_syntax **out,
+                               lk_error *err) {
+    const bool takes_calls = (params->flags & LK_PARSE_TOOL_CALLS) != 0;
+    if (takes_calls) {
+        return params->syntax != NULL ? lk_call_syntax_find(params->syntax, out, err)
+                                      : find_syntax(t, allocator, out, err);
     }
-    if (s == NULL) {
-        return false;
+    if ((params->flags & LK_PARSE_REASONING) == 0 || !may_frame(t)) {
+        return LK_OK;
     }
-    const char *const marks[] = {s->open,       s->call_open, s->name_end,
-                                 s->call_close, s->close,     "[CALL_ID]"};
-    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        if (has_part(marks[i], text, n)) {
-            return true;
-        }
+    const lk_status status = find_syntax(t, allocator, out, err);
+    if (status != LK_OK || !lk_call_syntax_frames(*out)) {
+        *out = NULL;
     }
-    return false;
+    return status == LK_E_NOMEM ? status : LK_OK;
 }
 
-int lk_chat_syntax_has_mark(const char *syntax, const char *text, size_t n_bytes) {
-    const lk_call_syntax *own = NULL;
-    if (syntax != NULL && syntax[0] != '\0') {
-        (void)lk_call_syntax_find(syntax, &own, NULL);
-    }
-    return text != NULL && lk_call_syntax_has_mark(own, text, n_bytes);
+static lk_status read_tools(const lk_chat_parser_params *params, const lk_allocator *allocator,
+                            lk_json *tools, lk_error *err) {
+    const lk_json_limits limits = {LK_MAX_CHAT_BYTES, LK_JSON_MAX_DEPTH};
+    *tools = (lk_json){.allocator = NULL};
+    return params->tools == NULL || (params->flags & LK_PARSE_TOOL_CALLS) == 0
+               ? LK_OK
+               : lk_json_parse(params->tools, params->n_tools, limits, allocator, tools, err);
 }
 
 lk_status lk_chat_parser_create(const lk_chat_template *t, const lk_chat_parser_params *params,
@@ -256,22 +242,25 @@ lk_status lk_chat_parser_create(const lk_chat_template *t, const lk_chat_parser_
                        "lk_chat_parser_create: template, params or out is missing or not valid");
     }
     const lk_allocator *allocator = lk_allocator_or_default(params->allocator);
-    if ((params->flags & LK_PARSE_TOOL_CALLS) != 0 && params->syntax != NULL) {
-        const lk_status status = lk_call_syntax_find(params->syntax, &syntax, err);
-        if (status != LK_OK) {
-            return status;
-        }
-    } else if ((params->flags & LK_PARSE_TOOL_CALLS) != 0) {
-        const lk_status status = find_syntax(t, allocator, &syntax, err);
-        if (status != LK_OK) {
-            return status;
-        }
+    lk_json tools;
+    lk_status status = choose_syntax(t, params, allocator, &syntax, err);
+    status = status == LK_OK ? read_tools(params, allocator, &tools, err) : status;
+    if (status != LK_OK) {
+        return status;
     }
     lk_chat_parser *p = lk_alloc(allocator, sizeof *p);
     if (p == NULL) {
+        if (tools.allocator != NULL) {
+            lk_json_deinit(&tools);
+        }
         return lk_fail_nomem(err, "the parser of answers", sizeof *p);
     }
     lk_chat_parser_init(p, syntax, allocator);
+    p->takes_calls = syntax != NULL && (params->flags & LK_PARSE_TOOL_CALLS) != 0;
+    p->tools = tools;
+    if (tools.allocator != NULL) {
+        p->tools.allocator = &p->allocator;
+    }
     p->id_state = params->id_seed;
     if ((params->flags & LK_PARSE_REASONING) != 0) {
         find_reasoning(p, t);

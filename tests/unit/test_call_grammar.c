@@ -46,11 +46,21 @@ static bool accepts(const lk_grammar *grammar, const char *text) {
     DS("call\xE2\x96\x81"                                                                          \
        "end")
 
-/* One call and two; %s are the name and the arguments of the first, the second is now {}. */
+/* One call and two; %s are the name and the arguments of the first, the second is now {}. Where
+ * arguments are not JSON, how the city 'Ro"me}', a town 1 and none at all are written. */
 typedef struct syntax_case {
-    const char *syntax, *one, *two;
+    const char *syntax, *one, *two, *city, *town, *none;
 } syntax_case;
 
+#define IN_JSON NULL, NULL, NULL
+#define ML                                                                                         \
+    "<\xEF\xBD\x9C"                                                                                \
+    "DSML\xEF\xBD\x9C"                                                                             \
+    ""
+#define ML_END                                                                                     \
+    "</\xEF\xBD\x9C"                                                                               \
+    "DSML\xEF\xBD\x9C"                                                                             \
+    ""
 #define OBJECT(key) "{\"name\": \"%s\", \"" key "\": %s}"
 #define SECOND(key) "{\"name\": \"now\", \"" key "\": {}}"
 static const syntax_case answers[] = {
@@ -58,55 +68,136 @@ static const syntax_case answers[] = {
      "<tool_call>\n" OBJECT("arguments") "\n</tool_call>\n<tool_call>\n" SECOND(
          "arguments") "\n</"
                       "tool_"
-                      "call>"},
+                      "call>",
+     IN_JSON},
     {"mistral", "[TOOL_CALLS][" OBJECT("arguments") "]",
-     "[TOOL_CALLS] [" OBJECT("arguments") ", " SECOND("arguments") "]"},
+     "[TOOL_CALLS] [" OBJECT("arguments") ", " SECOND("arguments") "]", IN_JSON},
     {"mistral-args", "[TOOL_CALLS]%s[ARGS]%s",
-     "[TOOL_CALLS]%s[ARGS]%s[TOOL_CALLS]now[CALL_ID]abcdefgh1[ARGS]{}"},
+     "[TOOL_CALLS]%s[ARGS]%s[TOOL_CALLS]now[CALL_ID]abcdefgh1[ARGS]{}", IN_JSON},
     {"functionary-3.1", "<function=%s>%s</function>",
-     "<function=%s>%s</function><function=now>{}</function>"},
-    {"functionary-3.2", ">>>%s\n%s", ">>>%s\n%s>>>now\n{}"},
+     "<function=%s>%s</function><function=now>{}</function>", IN_JSON},
+    {"functionary-3.2", ">>>%s\n%s", ">>>%s\n%s>>>now\n{}", IN_JSON},
     {"deepseek-3",
      DS_CALLS_BEGIN DS_CALL_BEGIN
      "function" DS("sep") "%s\n```json\n%s\n```" DS_CALL_END DS_CALLS_END,
      DS_CALLS_BEGIN DS_CALL_BEGIN
      "function" DS("sep") "%s\n```json\n%s\n```" DS_CALL_END "\n" DS_CALL_BEGIN
                           "function" DS("sep") "now\n```json\n{}\n"
-                                               "```" DS_CALL_END DS_CALLS_END},
+                                               "```" DS_CALL_END DS_CALLS_END,
+     IN_JSON},
     {"deepseek-3.1", DS_CALLS_BEGIN DS_CALL_BEGIN "%s" DS("sep") "%s" DS_CALL_END DS_CALLS_END,
      DS_CALLS_BEGIN DS_CALL_BEGIN "%s" DS("sep") "%s" DS_CALL_END DS_CALL_BEGIN
-                                                 "now" DS("sep") "{}" DS_CALL_END DS_CALLS_END},
+                                                 "now" DS("sep") "{}" DS_CALL_END DS_CALLS_END,
+     IN_JSON},
     {"kimi",
      "<|tool_calls_section_begin|><|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>%s"
      "<|tool_call_end|><|tool_calls_section_end|>",
      "<|tool_calls_section_begin|><|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>%s"
      "<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}"
-     "<|tool_call_end|><|tool_calls_section_end|>"},
+     "<|tool_call_end|><|tool_calls_section_end|>",
+     IN_JSON},
     {"command-r7b",
      "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"%s\", \"parameters\": "
      "%s}\n]<|END_ACTION|>",
      "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"%s\", \"parameters\": "
      "%s},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"now\", \"parameters\": {}}\n]"
-     "<|END_ACTION|>"},
+     "<|END_ACTION|>",
+     IN_JSON},
     {"granite", "<|tool_call|>[" OBJECT("arguments") "]",
-     "<|tool_call|>[" OBJECT("arguments") ", " SECOND("arguments") "]"},
+     "<|tool_call|>[" OBJECT("arguments") ", " SECOND("arguments") "]", IN_JSON},
     {"nemotron", "<TOOLCALL>[" OBJECT("arguments") "]</TOOLCALL>",
-     "<TOOLCALL>[" OBJECT("arguments") ", " SECOND("arguments") "]</TOOLCALL>"},
+     "<TOOLCALL>[" OBJECT("arguments") ", " SECOND("arguments") "]</TOOLCALL>", IN_JSON},
     {"apriel", "<tool_calls>[{\"name\": \"%s\", \"arguments\": %s, \"id\": \"x1\"}]</tool_calls>",
-     "<tool_calls>[" OBJECT("arguments") ", " SECOND("arguments") "]</tool_calls>"},
+     "<tool_calls>[" OBJECT("arguments") ", " SECOND("arguments") "]</tool_calls>", IN_JSON},
     {"minimax-m1", "<tool_calls>\n" OBJECT("arguments") "\n</tool_calls>",
-     "<tool_calls>\n" OBJECT("arguments") "\n" SECOND("arguments") "\n</tool_calls>"},
+     "<tool_calls>\n" OBJECT("arguments") "\n" SECOND("arguments") "\n</tool_calls>", IN_JSON},
     {"command-r", "Action:\n```json\n[\n    {\"tool_name\": \"%s\", \"parameters\": %s}\n]\n```",
      "Action:\n```json\n[\n    {\"tool_name\": \"%s\", \"parameters\": %s},\n    {\"tool_name\": "
-     "\"now\", \"parameters\": {}}\n]```"},
+     "\"now\", \"parameters\": {}}\n]```",
+     IN_JSON},
     {"gigachat", "function call<|role_sep|>\n" OBJECT("arguments"),
-     "function call<|role_sep|>\n" OBJECT("arguments") "\n" SECOND("arguments")},
+     "function call<|role_sep|>\n" OBJECT("arguments") "\n" SECOND("arguments"), IN_JSON},
     {"gigachat-3.1", "<|function_call|>" OBJECT("arguments"),
-     "<|function_call|>" OBJECT("arguments") " " SECOND("arguments")},
+     "<|function_call|>" OBJECT("arguments") " " SECOND("arguments"), IN_JSON},
     {"functools", "functools[" OBJECT("arguments") "]",
-     "functools[" OBJECT("arguments") ", " SECOND("arguments") "]"},
+     "functools[" OBJECT("arguments") ", " SECOND("arguments") "]", IN_JSON},
     {"llama-3", OBJECT("parameters"),
-     "<|python_tag|>" OBJECT("parameters") "; " SECOND("parameters")},
+     "<|python_tag|>" OBJECT("parameters") "; " SECOND("parameters"), IN_JSON},
+    {"apertus", "<|tools_prefix|>[{\"%s\": %s}]<|tools_suffix|>",
+     "<|tools_prefix|>[{\"%s\": %s}, {\"now\": {}}]<|tools_suffix|>", IN_JSON},
+    {"solar",
+     "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>%s<|tool_call:args|>%s"
+     "<|tool_call:end|><|calls|>",
+     "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>%s<|tool_call:args|>%s"
+     "<|tool_call:end|><|tool_call:begin|>b1b2c3d4e5<|tool_call:name|>now<|tool_call:args|>{}"
+     "<|tool_call:end|><|calls|>",
+     IN_JSON},
+    {"qwen-coder", "<tool_call>\n<function=%s>\n%s</function>\n</tool_call>",
+     "<tool_call>\n<function=%s>\n%s</function>\n</tool_call>\n<tool_call>\n<function=now>\n"
+     "</function>\n</tool_call>",
+     "<parameter=city>\nRo\"me}\n</parameter>\n", "<parameter=town>\n1\n</parameter>\n", ""},
+    {"seed", "<seed:tool_call>\n<function=%s>\n%s</function>\n</seed:tool_call>",
+     "<seed:tool_call><function=%s>%s</function></seed:tool_call>\n<seed:tool_call>\n<function=now>"
+     "</function></seed:tool_call>",
+     "<parameter=city>Ro\"me}</parameter>\n", "<parameter=town>1</parameter>\n", ""},
+    {"glm", "<tool_call>%s\n%s</tool_call>",
+     "<tool_call>%s%s</tool_call><tool_call>now\n</tool_call>",
+     "<arg_key>city</arg_key>\n<arg_value>Ro\"me}</arg_value>\n",
+     "<arg_key>town</arg_key>\n<arg_value>1</arg_value>\n", ""},
+    {"hunyuan-3",
+     "<tool_calls:opensource>\n<tool_call:opensource>%s<tool_sep:opensource>\n"
+     "%s</tool_call:opensource>\n</tool_calls:opensource>",
+     "<tool_calls:opensource>\n<tool_call:opensource>%s<tool_sep:opensource>\n"
+     "%s</tool_call:opensource>\n<tool_call:opensource>now<tool_sep:opensource>\n"
+     "</tool_call:opensource>\n</tool_calls:opensource>",
+     "<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>Ro\"me}"
+     "</arg_value:opensource>\n",
+     "<arg_key:opensource>town</arg_key:opensource>\n<arg_value:opensource>1"
+     "</arg_value:opensource>\n",
+     ""},
+    {"minimax-m2", "<minimax:tool_call>\n<invoke name=\"%s\">\n%s</invoke>\n</minimax:tool_call>",
+     "<minimax:tool_call>\n<invoke name=\"%s\">\n%s</invoke>\n<invoke name=\"now\">\n</invoke>\n"
+     "</minimax:tool_call>",
+     "<parameter name=\"city\">Ro\"me}</parameter>\n", "<parameter name=\"town\">1</parameter>\n",
+     ""},
+    {"deepseek-3.2",
+     ML "function_calls>\n" ML "invoke name=\"%s\">\n%s" ML_END "invoke>\n" ML_END
+        "function_calls>",
+     ML "function_calls>\n" ML "invoke name=\"%s\">\n%s" ML_END "invoke>\n" ML
+        "invoke name=\"now\">\n" ML_END "invoke>\n" ML_END "function_calls>",
+     ML "parameter name=\"city\" string=\"true\">Ro\"me}" ML_END "parameter>\n",
+     ML "parameter name=\"town\" string=\"false\">1" ML_END "parameter>\n", ""},
+    {"deepseek-4",
+     ML "tool_calls>\n" ML "invoke name=\"%s\">\n%s" ML_END "invoke>\n" ML_END "tool_calls>",
+     ML "tool_calls>\n" ML "invoke name=\"%s\">\n%s" ML_END "invoke>\n" ML
+        "invoke name=\"now\">\n" ML_END "invoke>\n" ML_END "tool_calls>",
+     ML "parameter name=\"city\" string=\"true\">Ro\"me}" ML_END "parameter>\n",
+     ML "parameter name=\"town\" string=\"false\">1" ML_END "parameter>\n", ""},
+    {"kimi-3",
+     "<|open|>tools<|sep|><|open|>call tool=\"%s\" index=\"1\"<|sep|>%s<|close|>call<|sep|>"
+     "<|close|>tools<|sep|>",
+     "<|open|>tools<|sep|><|open|>call tool=\"%s\" index=\"1\"<|sep|>%s<|close|>call<|sep|>"
+     "<|open|>call tool=\"now\" index=\"2\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>",
+     "<|open|>argument key=\"city\" type=\"string\"<|sep|>Ro\"me}<|close|>argument<|sep|>",
+     "<|open|>argument key=\"town\" type=\"number\"<|sep|>1<|close|>argument<|sep|>", ""},
+    {"minicpm-5", "<function name=\"%s\">%s</function>",
+     "<function name=\"%s\">%s</function>\n<function name=\"now\"></function>",
+     "<param name=\"city\">Ro\"me}</param>", "<param name=\"town\">1</param>", ""},
+    {"lfm-2.5", "<|tool_call_start|>[%s(%s]<|tool_call_end|>",
+     "<|tool_call_start|>[%s(%s, now()]<|tool_call_end|>", "city=\"Ro\\\"me}\")", "town=1)", ")"},
+    {"gemma-4", "<|tool_call>call:%s{%s<tool_call|>",
+     "<|tool_call>call:%s{%s<tool_call|><|tool_call>call:now{}<tool_call|>",
+     "city:<|\"|>Ro\"me}<|\"|>}", "town:1}", "}"},
+    {"harmony", "<|channel|>commentary to=functions.%s <|constrain|>json<|message|>%s", NULL,
+     IN_JSON},
+    {"atem",
+     " to=get_weather<|message|><atem:function_calls>\n<atem:invoke name=\"%s\">\n%s"
+     "</atem:invoke>\n</atem:function_calls>",
+     " to=get_weather<|message|><atem:function_calls>\n<atem:invoke name=\"%s\">\n%s"
+     "</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=now<|message|>"
+     "<atem:function_calls>\n<atem:invoke name=\"now\">\n</atem:invoke>\n</atem:function_calls>",
+     "<atem:parameter name=\"city\">Ro\"me}</atem:parameter>\n",
+     "<atem:parameter name=\"town\">1</atem:parameter>\n", ""},
 };
 enum { N_CASES = sizeof answers / sizeof answers[0] };
 
@@ -147,6 +238,8 @@ static void check_parser(const char *syntax, const char *answer, int n_calls, co
     lk_chat_parser *parser = NULL;
     taken t = {.n_calls = 0};
     params.syntax = syntax;
+    params.tools = "[" WEATHER ", " NOW "]";
+    params.n_tools = strlen(params.tools);
     params.on_delta = on_delta;
     params.ctx = &t;
     CHECK_STATUS(LK_OK, lk_chat_parser_create(chat_template, &params, &parser, NULL));
@@ -159,8 +252,66 @@ static void check_parser(const char *syntax, const char *answer, int n_calls, co
     lk_chat_parser_destroy(parser);
 }
 
-LK_TEST(every_syntax) {
+/* Answers that hold only what is around calls, with a text, or more before the call. */
+static void check_around(const syntax_case *c, const lk_grammar *many, const lk_grammar *free_one,
+                         const char *one) {
+    char text[1024];
+    const bool has_messages = strcmp(c->syntax, "harmony") == 0 || strcmp(c->syntax, "atem") == 0;
+    (void)snprintf(text, sizeof text, "Hi %s", one);
+    CHECK_MSG(!accepts(many, text) && accepts(free_one, text) != has_messages, "%s: %s", c->syntax,
+              text);
+    CHECK_MSG(accepts(free_one, "Hi") != has_messages, "%s", c->syntax);
+    CHECK_MSG(!accepts(many, "") && accepts(free_one, ""), "%s", c->syntax);
+}
+
+static void check_syntax(const syntax_case *c) {
     static const char rome[] = "{\"city\": \"Ro\\\"me}\"}";
+    const char *city = c->city != NULL ? c->city : rome;
+    const char *town = c->town != NULL ? c->town : "{\"town\": 1}";
+    const char *none = c->none != NULL ? c->none : "{}";
+    char one[1024];
+    char two[1024] = "";
+    char text[1024];
+    lk_grammar *many = make(c->syntax, ", \"tool_choice\": \"required\"");
+    lk_grammar *single =
+        make(c->syntax, ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false");
+    lk_grammar *named = make(c->syntax, ", \"tool_choice\": {\"type\": \"function\", "
+                                        "\"function\": {\"name\": \"get_weather\"}}");
+    lk_grammar *free_one = make(c->syntax, "");
+    write_calls(one, c->one, "get_weather", city);
+    CHECK_MSG(accepts(many, one) && accepts(single, one) && accepts(named, one), "%s: %s",
+              c->syntax, one);
+    CHECK_MSG(accepts(free_one, one), "%s: %s", c->syntax, one);
+    check_parser(c->syntax, one, 1, "get_weather", rome);
+    if (c->two != NULL) {
+        write_calls(two, c->two, "get_weather", city);
+        CHECK_MSG(accepts(many, two) && accepts(free_one, two), "%s: %s", c->syntax, two);
+        CHECK_MSG(!accepts(single, two) && !accepts(named, two), "%s: %s", c->syntax, two);
+        (void)snprintf(text, sizeof text, "%s{}", rome);
+        check_parser(c->syntax, two, 2, "get_weathernow", text);
+    }
+    /* A cut one, other names, other arguments, text around it. */
+    (void)snprintf(text, sizeof text, "%.*s", (int)strlen(one) - 1, one);
+    CHECK_MSG(!accepts(many, text), "%s: %s", c->syntax, text);
+    write_calls(text, c->one, "get_weathe", city);
+    CHECK_MSG(!accepts(many, text), "%s: %s", c->syntax, text);
+    const bool is_marked = strcmp(c->syntax, "llama-3") != 0;
+    CHECK_MSG(accepts(free_one, text) != is_marked, "%s: %s", c->syntax, text);
+    write_calls(text, c->one, "get_weather", town);
+    CHECK_MSG(!accepts(many, text), "%s: %s", c->syntax, text);
+    CHECK_MSG(accepts(free_one, text) != is_marked, "%s: %s", c->syntax, text);
+    if (strcmp(c->syntax, "atem") != 0) { /* the name stands there twice */
+        write_calls(text, c->one, "now", none);
+        CHECK_MSG(accepts(many, text) && !accepts(named, text), "%s: %s", c->syntax, text);
+    }
+    check_around(c, many, free_one, one);
+    lk_grammar_destroy(many);
+    lk_grammar_destroy(single);
+    lk_grammar_destroy(named);
+    lk_grammar_destroy(free_one);
+}
+
+LK_TEST(every_syntax) {
     CHECK_STATUS(LK_OK, lk_chat_template_builtin("chatml", NULL, &chat_template, NULL));
     for (size_t i = 0; lk_chat_syntax_name(i) != NULL; i++) {
         bool is_tried = false;
@@ -170,46 +321,7 @@ LK_TEST(every_syntax) {
         CHECK_MSG(is_tried, "the syntax %s is not tried here", lk_chat_syntax_name(i));
     }
     for (size_t i = 0; i < N_CASES; i++) {
-        const syntax_case *c = &answers[i];
-        char one[1024];
-        char two[1024];
-        char text[1024];
-        lk_grammar *many = make(c->syntax, ", \"tool_choice\": \"required\"");
-        lk_grammar *single =
-            make(c->syntax, ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false");
-        lk_grammar *named = make(c->syntax, ", \"tool_choice\": {\"type\": \"function\", "
-                                            "\"function\": {\"name\": \"get_weather\"}}");
-        lk_grammar *free_one = make(c->syntax, "");
-        write_calls(one, c->one, "get_weather", rome);
-        write_calls(two, c->two, "get_weather", rome);
-        CHECK_MSG(accepts(many, one) && accepts(many, two), "%s: %s", c->syntax, two);
-        CHECK_MSG(accepts(single, one) && !accepts(single, two), "%s", c->syntax);
-        CHECK_MSG(accepts(named, one) && !accepts(named, two), "%s", c->syntax);
-        CHECK_MSG(accepts(free_one, one) && accepts(free_one, two) && accepts(free_one, "Hi"), "%s",
-                  c->syntax);
-        check_parser(c->syntax, one, 1, "get_weather", rome);
-        (void)snprintf(text, sizeof text, "%s{}", rome);
-        check_parser(c->syntax, two, 2, "get_weathernow", text);
-        /* A cut one, other names, other arguments, text around it. */
-        text[0] = '\0';
-        (void)snprintf(text, sizeof text, "%.*s", (int)strlen(one) - 1, one);
-        CHECK_MSG(!accepts(many, text), "%s: %s", c->syntax, text);
-        write_calls(text, c->one, "get_weathe", rome);
-        CHECK_MSG(!accepts(many, text), "%s: %s", c->syntax, text);
-        const bool is_marked = strcmp(c->syntax, "llama-3") != 0;
-        CHECK_MSG(accepts(free_one, text) != is_marked, "%s: %s", c->syntax, text);
-        write_calls(text, c->one, "get_weather", "{\"town\": 1}");
-        CHECK_MSG(!accepts(many, text), "%s: %s", c->syntax, text);
-        CHECK_MSG(accepts(free_one, text) != is_marked, "%s: %s", c->syntax, text);
-        write_calls(text, c->one, "now", "{}");
-        CHECK_MSG(accepts(many, text) && !accepts(named, text), "%s: %s", c->syntax, text);
-        (void)snprintf(text, sizeof text, "Hi %s", one);
-        CHECK_MSG(!accepts(many, text) && accepts(free_one, text), "%s: %s", c->syntax, text);
-        CHECK_MSG(!accepts(many, "") && accepts(free_one, ""), "%s", c->syntax);
-        lk_grammar_destroy(many);
-        lk_grammar_destroy(single);
-        lk_grammar_destroy(named);
-        lk_grammar_destroy(free_one);
+        check_syntax(&answers[i]);
     }
     lk_chat_template_close(chat_template);
 }

@@ -65,6 +65,14 @@ static void on_delta(void *ctx, const lk_chat_delta *delta) {
 
 static lk_chat_template *think_template;
 
+/* Arguments of many types, for the syntaxes that ask the schema. */
+static const char tools[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": "
+    "\"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"i\": {\"type\": \"integer\"}, "
+    "\"o\": {\"type\": \"object\"}, \"m\": {\"type\": [\"string\", \"null\", \"boolean\"]}, \"e\": "
+    "{\"enum\": [\"1\", \"x\"]}, \"r\": {\"$ref\": \"#/$defs/t\"}, \"a\": {\"anyOf\": [{\"type\": "
+    "\"number\"}, {\"const\": \"n\"}]}}, \"$defs\": {\"t\": {\"type\": \"string\"}}}}}]";
+
 static lk_chat_parser *new_parser(const char *syntax, const lk_chat_prompt *prompt, record *r) {
     lk_chat_parser_params params = LK_CHAT_PARSER_PARAMS_INIT;
     lk_chat_parser *p = NULL;
@@ -72,6 +80,8 @@ static lk_chat_parser *new_parser(const char *syntax, const lk_chat_prompt *prom
     *r = (record){.n = 0};
     params.syntax = syntax;
     params.prompt = prompt;
+    params.tools = tools;
+    params.n_tools = sizeof tools - 1;
     params.id_seed = 7;
     params.on_delta = on_delta;
     params.ctx = r;
@@ -221,6 +231,125 @@ LK_TEST(llama) {
     parses("llama-3", "{not JSON", "T{{not JSON}");
 }
 
+#define CODER(arguments) "<tool_call>\n<function=f>\n" arguments "</function>\n</tool_call>"
+#define ARGUMENT(name, value) "<parameter=" name ">\n" value "\n</parameter>\n"
+
+/* Values between tags: texts as they are, the rest as JSON, by the schema. */
+LK_TEST(tags) {
+    const char *q = "qwen-coder";
+    parses(q, "Ok\n\n" CODER(ARGUMENT("s", "a \"b\"\n\t<x>\n")),
+           "T{Ok}C:f({\"s\": \"a \\\"b\\\"\\n\\t<x>\\n\"})");
+    parses(q, CODER(ARGUMENT("s", "12") ARGUMENT("i", " 12 ") ARGUMENT("r", "true")),
+           "C:f({\"s\": \"12\", \"i\": 12, \"r\": \"true\"})");
+    parses(q, CODER(ARGUMENT("i", "twelve") ARGUMENT("e", "1") ARGUMENT("a", "1.5")),
+           "C:f({\"i\": \"twelve\", \"e\": \"1\", \"a\": 1.5})");
+    parses(q, CODER(ARGUMENT("m", "null") ARGUMENT("m2", "nul") ARGUMENT("a", "n")),
+           "C:f({\"m\": null, \"m2\": \"nul\", \"a\": \"n\"})");
+    parses(q, CODER(ARGUMENT("m", "True") ARGUMENT("m", "12") ARGUMENT("x", "True")),
+           "C:f({\"m\": true, \"m\": \"12\", \"x\": true})");
+    parses(q, CODER(ARGUMENT("o", "{\"a\": \"</parameter>\", \"b\": [1]}") ARGUMENT("i", "1")),
+           "C:f({\"o\": {\"a\": \"</parameter>\", \"b\": [1]}, \"i\": 1})");
+    parses(q, CODER(ARGUMENT("o", "{'a': (1, None), 'b': \"it's\"}") ARGUMENT("x", "[1, 2,]")),
+           "C:f({\"o\": {\"a\": [1, null], \"b\": \"it's\"}, \"x\": [1, 2]})");
+    parses(q, CODER("<parameter=s></parameter><parameter=i></parameter>"),
+           "C:f({\"s\": \"\", \"i\": \"\"})");
+    parses(q, CODER(""), "C:f({})");
+    parses(q, CODER(ARGUMENT("s", "</para")) CODER(ARGUMENT("s", "\xE2\x98\x83")),
+           "C:f({\"s\": \"</para\"})C:f({\"s\": \"\xE2\x98\x83\"})");
+    parses(q, "<tool_call>\n<function=f>\n<parameter=s>\nab", "C:f({\"s\": \"ab!");
+    parses(q, "<tool_call>\n<function=f>\nno tag", "C:f(!T{no tag}");
+    parses(q, "<tool_call>\n<function=f>\n<paramet!", "C:f(!T{<paramet!}");
+    parses(q, "<tool_call>text", "T{<tool_call>text}");
+    parses("glm", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value> x\n</arg_value>\n</tool_call>!",
+           "C:f({\"s\": \" x\\n\"})T{!}");
+    parses("glm", "<tool_call>f</tool_call><tool_call> <x>", "C:f({})T{<tool_call> <x>}");
+    parses("minicpm-5",
+           "<function name=\"f\"><param name=\"s\"><![CDATA[a]]<\n]]></param><param name=\"m\">"
+           "<![CDATA[null]]></param><param name=\"i\">5</param></function>",
+           "C:f({\"s\": \"a]]<\\n\", \"m\": \"null\", \"i\": 5})");
+}
+
+LK_TEST(named_types) {
+#define K3(arguments)                                                                              \
+    "<|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|>" arguments                     \
+    "<|close|>call<|sep|><|close|>tools<|sep|>"
+#define K3_ARGUMENT(name, type, value)                                                             \
+    "<|open|>argument key=\"" name "\" type=\"" type "\"<|sep|>" value "<|close|>argument<|sep|>"
+    parses("kimi-3",
+           "<|open|>response<|sep|>Hi<|close|>response<|sep|>" K3(
+               K3_ARGUMENT("i", "string", "1") K3_ARGUMENT("s", "number", "1")),
+           "T{Hi}C:f({\"i\": \"1\", \"s\": 1})");
+#define ML                                                                                         \
+    "\xEF\xBD\x9C"                                                                                 \
+    "DSML\xEF\xBD\x9C"                                                                             \
+    ""
+    parses("deepseek-4",
+           "<" ML "tool_calls>\n<" ML "invoke name=\"f\">\n<" ML
+           "parameter name=\"i\" string=\"true\">1</" ML "parameter>\n<" ML
+           "parameter name=\"s\" string=\"false\">{\"a\": []}</" ML "parameter>\n</" ML
+           "invoke>\n</" ML "tool_calls>",
+           "C:f({\"i\": \"1\", \"s\": {\"a\": []}})");
+}
+
+/* Python's way to write a call, and bare names. */
+LK_TEST(values) {
+    const char *l = "lfm-2.5";
+#define LFM(calls) "<|tool_call_start|>[" calls "]<|tool_call_end|>"
+    parses(
+        l, LFM("f(s='a\"b', i=-1.5e3, o={\"k\": [True, None]}, x=(1,), y=word), g()"),
+        "C:f({\"s\": \"a\\\"b\", \"i\": -1.5e3, \"o\": {\"k\": [true, null]}, \"x\": [1], \"y\": "
+        "\"word\"})C:g({})");
+    parses(l, LFM("f(s='it\\'s\\x41\\u00e9\\n', t=\"\\U0001F600\", u='\\ud83d\\ude00')"),
+           "C:f({\"s\": \"it'sA\xC3\xA9\\n\", \"t\": \"\xF0\x9F\x98\x80\", \"u\": "
+           "\"\\ud83d\\ude00\"})");
+    parses(l, LFM("f(s=)") "x", "C:f({\"s\": null})T{x}");
+    parses(l, LFM("f(x={'a': {}, 'b': []})"), "C:f({\"x\": {\"a\": {}, \"b\": []}})");
+    parses(l, LFM("f(s='open"), "C:f({\"s\": \"open]<|tool_call_end|>!");
+    parses(l, LFM("f(s=1]"), "C:f({\"s\": 1!T{]]<|tool_call_end|>}");
+    const char *g = "gemma-4";
+    parses(
+        g,
+        "<|tool_call>call:f{s:<|\"|>a\"b<|\"<|\"|>,i:5,o:{k:[true,None],q:{}}}<tool_call|>"
+        "<|tool_call>call:g{}<tool_call|>",
+        "C:f({\"s\": \"a\\\"b<|\\\"\", \"i\": 5, \"o\": {\"k\": [true, null], \"q\": {}}})C:g({})");
+    parses(g, "<|tool_call>call:f{o:{<|\"|>a b<|\"|>:1}}<tool_call|>",
+           "C:f({\"o\": {\"a b\": 1}})");
+    parses(g, "<|tool_call>call:f{s:<|\"|>x", "C:f({\"s\": \"x!");
+}
+
+/* Messages with headers. */
+LK_TEST(messages) {
+    const char *h = "harmony";
+    parses(h, "<|channel|>final<|message|>Hi<|return|>", "T{Hi}");
+    parses(h,
+           "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary "
+           "to=functions.f <|constrain|>json<|message|>{\"s\": \"<|end|>\"}<|call|>",
+           "R{Hm.}C:f({\"s\": \"<|end|>\"})");
+    parses(h, " to=functions.f<|channel|>commentary json<|message|>{\"i\": 1}", "C:f({\"i\": 1})");
+    parses(h,
+           "<|channel|>commentary<|message|>First<|end|><|start|>assistant<|channel|>final<|"
+           "message|>.",
+           "T{First.}");
+    parses(h, "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|chan", "R{a}");
+    parses(h, "Plain text", "T{Plain text}");
+    parses(h, "<|channel|>analysis to=browser.search code<|message|>{}", "C:browser.search({})");
+    const char *m = "atem";
+    parses(
+        m,
+        " to=self<|message|>Hm.<|eom|><|start|>assistant to=f<|message|><atem:function_calls>\n"
+        "<atem:invoke name=\"f\">\n<atem:parameter name=\"i\">1</atem:parameter>\n</atem:invoke>\n"
+        "</atem:function_calls>",
+        "R{Hm.}C:f({\"i\": 1})");
+    parses(m, " to=user<|message|>Hi", "T{Hi}");
+    parses(
+        "solar",
+        "<|think|>a<|end|><|begin|>assistant<|content|>Hi<|end|><|begin|>assistant<|tool_calls|>"
+        "<|tool_call:begin|>abc<|tool_call:name|>f<|tool_call:args|>{}<|tool_call:end|><|calls|>",
+        "T{<|think|>aHi}C:f({})");
+    parses("apertus", "a<|tools_prefix|>[{\"f\": {}}, {\"g\":{\"x\": 1}}]<|tools_suffix|>b",
+           "T{a}C:f({})C:g({\"x\": 1})T{b}");
+}
+
 LK_TEST(ids) {
     record r;
     lk_chat_parser *p = new_parser("hermes", NULL, &r);
@@ -298,7 +427,9 @@ LK_TEST(syntaxes_of_templates) {
                {"ibm-granite-granite-4.0", "hermes"},
                {"meetkai-functionary-medium-v3.1", "functionary-3.1"},
                {"HuggingFaceTB-SmolLM3-3B", ""},
-               {"Qwen3-Coder", ""}};
+               {"Apertus-8B-Instruct", "apertus"},
+               {"openai-gpt-oss-120b", "harmony"},
+               {"Qwen3-Coder", "qwen-coder"}};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         char path[256];
         (void)snprintf(path, sizeof path, "chat-templates/templates/%s.jinja", own[i].name);
@@ -339,6 +470,7 @@ LK_TEST(teardown) {
 }
 
 LK_TEST_MAIN(LK_RUN(setup), LK_RUN(hermes), LK_RUN(reasoning), LK_RUN(lists),
-             LK_RUN(objects_in_a_row), LK_RUN(named), LK_RUN(llama), LK_RUN(ids),
+             LK_RUN(objects_in_a_row), LK_RUN(named), LK_RUN(llama), LK_RUN(tags),
+             LK_RUN(named_types), LK_RUN(values), LK_RUN(messages), LK_RUN(ids),
              LK_RUN(behind_the_prompt), LK_RUN(syntaxes_of_templates), LK_RUN(arguments),
              LK_RUN(teardown))

@@ -35,12 +35,14 @@ static uint64_t seed_of(const char *text) {
 }
 
 /* An answer under a grammar of the client's is the text that it describes, and nothing else. */
-static bool make_parsers(server *s, serve_job *job, const lk_chat_prompt *prompt,
+static bool make_parsers(server *s, serve_job *job, const lk_chat_prompt *prompt, const char *tools,
                          serve_problem *problem) {
     const serve_settings *settings = &job->settings;
     lk_error err;
     lk_chat_parser_params params = LK_CHAT_PARSER_PARAMS_INIT;
     params.prompt = prompt;
+    params.tools = tools;
+    params.n_tools = tools != NULL ? strlen(tools) : 0;
     params.syntax = settings->tools != NULL ? s->call_syntax : NULL;
     params.flags = settings->tools != NULL           ? LK_PARSE_TOOL_CALLS | LK_PARSE_REASONING
                    : settings->grammar == SERVE_FREE ? LK_PARSE_REASONING
@@ -59,7 +61,7 @@ static bool make_parsers(server *s, serve_job *job, const lk_chat_prompt *prompt
 
 /* The text of lk_grammar_create_tool_calls for an answer that `parser`, a new one, takes apart. */
 static char *write_rules(const serve_settings *s, const lk_chat_parser *parser) {
-    static const char *const places[] = {"text", "reasoning", "calls"};
+    static const char *const places[] = {"text", "reasoning", "calls", "header"};
     const char *open = NULL;
     const char *close = NULL;
     lk_chat_parser_reasoning(parser, &open, &close);
@@ -89,9 +91,13 @@ bool server_prepare_calls(server *s, serve_job *job, const lk_chat_prompt *promp
     if (settings->tools != NULL && s->call_trie == NULL) {
         return serve_fail(problem, 400, "unsupported_value", "tools", "%s", s->no_calls);
     }
-    if (!make_parsers(s, job, prompt, problem)) {
+    char *tools = settings->tools != NULL ? json_dumps(settings->tools, JSON_COMPACT) : NULL;
+    const bool has_parsers = make_parsers(s, job, prompt, tools, problem);
+    free(tools);
+    if (!has_parsers) {
         return false;
     }
+    job->call_syntax = lk_chat_parser_syntax(job->choices[0].answer.parser);
     if (settings->tools == NULL || settings->grammar == SERVE_GBNF) {
         return true; /* a grammar of the client's says what is written, calls included */
     }
@@ -102,6 +108,5 @@ bool server_prepare_calls(server *s, serve_job *job, const lk_chat_prompt *promp
     if (rules == NULL) {
         return serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the tools");
     }
-    job->call_syntax = s->call_syntax;
     return serve_job_constrain(job, s->call_trie, problem);
 }
