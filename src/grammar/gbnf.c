@@ -18,12 +18,19 @@ typedef struct element {
     uint32_t min, max;
 } element;
 
+/* An alternative that begins with a literal; those of a group are read together. */
+typedef struct word {
+    size_t first, n; /* bytes of parser.word_bytes */
+    uint32_t next;
+} word;
+
 /* A rule or group that is open. */
 typedef struct group {
     uint32_t rule;
     size_t first_element;     /* of the sequence in work */
     size_t first_alternative; /* of this group */
-    size_t at;                /* where it begins in the text */
+    size_t first_word;
+    size_t at; /* where it begins in the text */
 } group;
 
 typedef struct list {
@@ -42,8 +49,10 @@ typedef struct parser {
     list owners;      /* uint32_t, by rule: the number of the name it belongs to */
     list elements;
     list alternatives; /* uint32_t: where each begins */
-    list literals;     /* bytes */
-    list ranges;       /* lk_code_range */
+    list words;        /* word: the other alternatives */
+    list word_bytes;
+    list literals; /* bytes */
+    list ranges;   /* lk_code_range */
     group groups[MAX_GROUPS];
     size_t n_groups;
     char name[80]; /* for messages */
@@ -407,22 +416,62 @@ static uint32_t build(parser *p, const element *e, uint32_t next) {
     return lk_grammar_repeat(b, build_once(p, e, LK_GRAMMAR_END), e->min, e->max, next);
 }
 
+/* An alternative that is a literal and what follows it. */
+static void keep_word(parser *p, const element *e, uint32_t next) {
+    char *bytes = push(p, &p->word_bytes, e->n, 1);
+    word *place = push(p, &p->words, 1, sizeof *place);
+    if (bytes != NULL && place != NULL) {
+        memcpy(bytes, (const char *)p->literals.items + e->first, e->n);
+        *place = (word){p->word_bytes.n - e->n, e->n, next};
+    }
+}
+
 /* Ends the sequence in work. */
 static void end_sequence(parser *p) {
     const group *g = &p->groups[p->n_groups - 1];
+    const bool is_empty = p->elements.n == g->first_element;
+    const element *first = is_empty ? NULL : (const element *)p->elements.items + g->first_element;
+    const bool is_word = is_good(p) && first != NULL && first->kind == LITERAL && first->n > 0 &&
+                         first->min == 1 && first->max == 1;
     uint32_t next = LK_GRAMMAR_END;
-    for (size_t i = p->elements.n; i-- > g->first_element && is_good(p);) {
+    for (size_t i = p->elements.n; i-- > g->first_element + is_word && is_good(p);) {
         next = build(p, (const element *)p->elements.items + i, next);
+    }
+    if (is_word) {
+        keep_word(p, first, next);
     }
     p->elements.n = g->first_element;
     if (p->n_groups == 1) { /* nobody looks at these any more */
         p->literals.n = 0;
         p->ranges.n = 0;
     }
-    uint32_t *place = push(p, &p->alternatives, 1, sizeof *place);
+    uint32_t *place = is_word ? NULL : push(p, &p->alternatives, 1, sizeof *place);
     if (place != NULL) {
         *place = next;
     }
+}
+
+/* Makes the words of a group one more alternative. */
+static void end_words(parser *p, const group *g) {
+    const size_t n = p->words.n - g->first_word;
+    const word *own = n > 0 ? (const word *)p->words.items + g->first_word : NULL;
+    lk_grammar_word *words = n > 0 ? lk_alloc_array(p->a, n, sizeof words[0]) : NULL;
+    for (size_t i = 0; words != NULL && i < n; i++) {
+        words[i] = (lk_grammar_word){(const char *)p->word_bytes.items + own[i].first, own[i].n,
+                                     own[i].next};
+    }
+    if (n > 0 && words == NULL) {
+        (void)lk_grammar_fail(&p->b, LK_E_NOMEM, LK_AT_SUBJECT("a grammar"),
+                              "cannot allocate memory for %zu words", n);
+    } else if (n > 0) {
+        uint32_t *place = push(p, &p->alternatives, 1, sizeof *place);
+        if (place != NULL) {
+            *place = lk_grammar_words(&p->b, words, n);
+        }
+        p->word_bytes.n = own->first;
+    }
+    lk_free_array(p->a, words, n, sizeof words[0]);
+    p->words.n = g->first_word;
 }
 
 static void open_group(parser *p, uint32_t rule) {
@@ -432,12 +481,15 @@ static void open_group(parser *p, uint32_t rule) {
                               MAX_GROUPS);
         return;
     }
-    p->groups[p->n_groups++] = (group){rule, p->elements.n, p->alternatives.n, p->pos};
+    p->groups[p->n_groups++] = (group){rule, p->elements.n, p->alternatives.n, p->words.n, p->pos};
 }
 
 static void close_group(parser *p) {
     end_sequence(p);
     const group *g = &p->groups[--p->n_groups];
+    if (is_good(p)) {
+        end_words(p, g);
+    }
     if (is_good(p)) {
         const uint32_t start =
             lk_grammar_split(&p->b, (const uint32_t *)p->alternatives.items + g->first_alternative,
@@ -608,6 +660,8 @@ lk_status lk_gbnf_compile(const char *text, size_t n_bytes, const lk_allocator *
     lk_free_array(p.a, p.owners.items, p.owners.capacity, sizeof(uint32_t));
     lk_free_array(p.a, p.elements.items, p.elements.capacity, sizeof(element));
     lk_free_array(p.a, p.alternatives.items, p.alternatives.capacity, sizeof(uint32_t));
+    lk_free_array(p.a, p.words.items, p.words.capacity, sizeof(word));
+    lk_free_array(p.a, p.word_bytes.items, p.word_bytes.capacity, 1);
     lk_free_array(p.a, p.literals.items, p.literals.capacity, 1);
     lk_free_array(p.a, p.ranges.items, p.ranges.capacity, sizeof(lk_code_range));
     lk_strings_deinit(&p.names);

@@ -304,7 +304,7 @@ uint32_t lk_grammar_chars(lk_grammar_builder *b, const lk_code_range *ranges, si
 
 typedef struct trie_node {
     uint32_t child, sibling; /* 0: none */
-    uint32_t state;
+    uint32_t state; /* what follows the words that end here, if some do; then where it begins */
     uint8_t byte;
     bool is_word;
 } trie_node;
@@ -344,11 +344,14 @@ static void add_word(lk_grammar_builder *b, trie *t, const lk_grammar_word *word
         }
         at = child;
     }
-    t->nodes[at].is_word = true;
+    trie_node *node = &t->nodes[at];
+    node->state = node->is_word && node->state != word->next
+                      ? lk_grammar_either(b, node->state, word->next)
+                      : word->next;
+    node->is_word = true;
 }
 
-uint32_t lk_grammar_words(lk_grammar_builder *b, const lk_grammar_word *words, size_t n,
-                          uint32_t next) {
+uint32_t lk_grammar_words(lk_grammar_builder *b, const lk_grammar_word *words, size_t n) {
     trie t = {NULL, 0, 0};
     if (b->status == LK_OK) {
         (void)add_node(b, &t, 0);
@@ -365,7 +368,9 @@ uint32_t lk_grammar_words(lk_grammar_builder *b, const lk_grammar_word *words, s
                 (lk_grammar_edge){t.nodes[c].byte, t.nodes[c].byte, t.nodes[c].state};
         }
         const uint32_t on = lk_grammar_edges(b, edges, n_edges);
-        node->state = !node->is_word ? on : n_edges == 0 ? next : lk_grammar_either(b, next, on);
+        node->state = !node->is_word ? on
+                      : n_edges == 0 ? node->state
+                                     : lk_grammar_either(b, node->state, on);
     }
     const uint32_t start = b->status == LK_OK ? t.nodes[0].state : LK_GRAMMAR_NOTHING;
     lk_free_array(b->grammar->allocator, t.nodes, t.capacity, sizeof t.nodes[0]);

@@ -60,13 +60,14 @@ uint32_t lk_grammar_repeat(lk_grammar_builder *b, uint32_t body, uint32_t min, u
 /* One character of n ranges, as UTF-8. */
 uint32_t lk_grammar_chars(lk_grammar_builder *b, const lk_code_range *ranges, size_t n,
                           uint32_t next);
-/* Any of n words (bytes; in any order, equal ones allowed). */
+/* Any of n words (bytes; in any order, equal ones allowed), each with what follows it. Common
+ * beginnings are read once: a text is read in one way however many words there are. */
 typedef struct lk_grammar_word {
     const char *bytes;
     size_t n;
+    uint32_t next;
 } lk_grammar_word;
-uint32_t lk_grammar_words(lk_grammar_builder *b, const lk_grammar_word *words, size_t n,
-                          uint32_t next);
+uint32_t lk_grammar_words(lk_grammar_builder *b, const lk_grammar_word *words, size_t n);
 
 /* A growing list of edges, for states that are put together piece by piece. */
 typedef struct lk_grammar_edge_list {

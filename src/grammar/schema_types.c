@@ -20,9 +20,10 @@ static uint32_t build_values(lk_schema *s, const uint32_t *values, size_t n) {
         }
         begins[n] = buffer.n;
         for (size_t i = 0; i < n && lk_schema_is_good(s); i++) {
-            words[i] = (lk_grammar_word){buffer.bytes + begins[i], begins[i + 1] - begins[i]};
+            words[i] = (lk_grammar_word){buffer.bytes + begins[i], begins[i + 1] - begins[i],
+                                         LK_GRAMMAR_END};
         }
-        start = lk_schema_is_good(s) ? lk_grammar_words(&s->b, words, n, LK_GRAMMAR_END) : start;
+        start = lk_schema_is_good(s) ? lk_grammar_words(&s->b, words, n) : start;
     }
     lk_json_free_buffer(&s->b, &buffer);
     lk_free_array(s->a, words, n, sizeof words[0]);

@@ -31,6 +31,10 @@ static const row rows[] = {
     {"root ::= \"a\" \"b\"", {"ab"}, {"a", "b", "abb"}},
     {"root ::= \"a\" | \"bc\" | \"\"", {"a", "bc", ""}, {"b", "abc"}},
     {"root ::= \"a\" |", {"a", ""}, {"b"}},
+    {"root ::= \"ab\" \"c\" | \"ab\" x | \"a\" | \"ab\"? \"z\" | (\"abd\" | \"ab\") \"y\"\nx ::= "
+     "\"cd\"",
+     {"abc", "abcd", "a", "z", "abz", "abdy", "aby"},
+     {"ab", "abd", "abcdc", "az", ""}},
     {"root ::= [a-cx_]", {"a", "c", "x", "_"}, {"d", "", "ab"}},
     {"root ::= [^a-c\\n]", {"d", "\xC3\xA9", "\xF0\x9F\x98\x80"}, {"a", "\n", "", "\xC3"}},
     {"root ::= [\\]\\[\\-\\^a-]", {"]", "[", "-", "^", "a"}, {"b", "\\"}},
@@ -218,5 +222,31 @@ LK_TEST(every_failing_allocation) {
     }
 }
 
+/* Thousands of alternatives are read in one way: by their common beginnings. */
+LK_TEST(word_lists) {
+    enum { N = 5000, N_SYLLABLES = 8 };
+    static const char *const syllables[N_SYLLABLES] = {"ba",  "co", "di", "stra",
+                                                       "the", "un", "er", "tion"};
+    static char text[1 << 20];
+    size_t n = (size_t)snprintf(text, sizeof text,
+                                "root ::= word (\", \" word)* | word+ \".\"\n"
+                                "word ::= ");
+    for (unsigned i = 0; i < N; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\"", i > 0 ? " | " : "");
+        for (unsigned k = 0, rest = i; k < 5; k++, rest /= N_SYLLABLES) {
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s", syllables[rest % N_SYLLABLES]);
+        }
+        text[n++] = '"';
+    }
+    lk_grammar *g = compile(text);
+    static const char good[] = "thecodibaco, undibababa, erdibababa";
+    CHECK(accepts(g, "bababababa", 10) == 1);
+    CHECK(accepts(g, good, sizeof good - 1) == 1);
+    CHECK(accepts(g, "bababababaerdibababa.", 21) == 1);
+    CHECK(accepts(g, "bababababaerdibababa", 20) == 0);
+    CHECK(accepts(g, "babababab", 9) == 0 && accepts(g, "babababatx", 10) == 0);
+    lk_grammar_destroy(g);
+}
+
 LK_TEST_MAIN(LK_RUN(constructs), LK_RUN(errors_name_the_line), LK_RUN(limits), LK_RUN(long_texts),
-             LK_RUN(every_failing_allocation))
+             LK_RUN(word_lists), LK_RUN(every_failing_allocation))
