@@ -24,6 +24,7 @@ module jansson libjansson-dev
 module libmicrohttpd libmicrohttpd-dev
 module libedit libedit-dev
 module sndfile libsndfile1-dev
+module libcurl libcurl4-gnutls-dev
 NEEDS
     [ "$list" = test ] || return 0
     cat <<'NEEDS'

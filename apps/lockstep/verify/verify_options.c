@@ -14,7 +14,9 @@ static const char help[] =
     "moved, restarted and under load, compares them, and names the factor that makes a "
     "difference.\n"
     "Exit status: 0 all equal, 1 something differs, 2 it could not run.\n\n"
-    "  --target NAME        self (default: this program, to the bit)\n"
+    "  --target NAME        self (default: this program, to the bit), lib:PATH (a libllama),\n"
+    "                       http://HOST:PORT (OpenAI's API; MODEL may be left out)\n"
+    "  --max-requests N, --max-seconds N, --api-key KEY    of such a server\n"
     "  --suite NAME         quick (default), full or soak\n"
     "  --only NAME,...      these experiments; --only list shows all\n"
     "  --report FILE.html   a page to attach to a bug report; --json FILE, --junit FILE\n"
@@ -40,6 +42,7 @@ typedef struct raw {
     int64_t n;
     int64_t n_threads;
     int64_t n_layers;
+    int64_t max_seconds;
     bool nofa;
 } raw;
 
@@ -134,6 +137,9 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--across", NULL, LK_OPTION_TEXT, &o->across, 0, 0, NULL},
         {"--schedules", NULL, LK_OPTION_INT, &o->n_schedules, 1, 1e9, NULL},
         {"--replay", NULL, LK_OPTION_TEXT, &o->replay, 0, 0, NULL},
+        {"--max-requests", NULL, LK_OPTION_INT, &o->max_requests, 1, INT32_MAX, NULL},
+        {"--max-seconds", NULL, LK_OPTION_INT, &r.max_seconds, 1, 1 << 30, NULL},
+        {"--api-key", NULL, LK_OPTION_TEXT, &o->api_key, 0, 0, NULL},
         {"--set", NULL, LK_OPTION_TEXT, &o->set, 0, 0, NULL},
     };
     const lk_positional positionals[] = {{"MODEL", &o->model, false}};
@@ -148,6 +154,7 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
     if (ok && o->across != NULL && o->only == NULL) {
         o->only = "across"; /* a receipt alone: what the other machine said, and nothing else */
     }
+    o->max_seconds = (double)r.max_seconds;
     *exit_status = ok ? 0 : 2;
     return ok;
 }

@@ -1,0 +1,107 @@
+/* test_verify_http.c - `lockstep verify` against servers: silent with an honest one and with our
+ * own, each lie of a dishonest one found and named, and a broken one is exit status 2, in time. */
+#include <pthread.h>
+
+#include "faulty_server.h"
+#include "lk_test.h"
+#include "server_process.h"
+
+/* What verify prints of a server at a port, with up to 6 more arguments (NULL at the end). */
+static char *verify(int port, int *status, const char *const *more) {
+    char url[64];
+    const char *arguments[16] = {"verify", "--target", url};
+    size_t n = 3;
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%d", port);
+    for (; more[n - 3] != NULL && n < 15; n++) {
+        arguments[n] = more[n - 3];
+    }
+    return tool_output(arguments, status);
+}
+
+/* A fault, what comes of it, and a text that the output has to hold. Streams are long enough to
+ * meet. */
+static void check_fault(faulty_fault fault, int with_ids, int expected, const char *text) {
+    static const char *const more[] = {
+        "--only", "stagger,together", "-n", "20", "--max-seconds", "60", NULL};
+    faulty_server *s = faulty_start(fault, with_ids);
+    int status = 0;
+    char *out = verify(faulty_port(s), &status, more);
+    CHECK_MSG(status == expected, "fault %d: exit status %d, expected %d:\n%s", (int)fault, status,
+              expected, out);
+    CHECK_MSG(text == NULL || strstr(out, text) != NULL, "fault %d: no '%s' in:\n%s", (int)fault,
+              text, out);
+    free(out);
+    faulty_stop(s);
+}
+
+LK_TEST(honest_servers_are_silent) {
+    check_fault(FAULTY_NOTHING, 1, 0, "token ids and log probabilities");
+    check_fault(FAULTY_NOTHING, 0, 0, "completions: text");
+}
+
+LK_TEST(noise_is_called_noise) {
+    check_fault(FAULTY_NOISE, 1, 1, "float noise");
+}
+
+LK_TEST(lies_are_found) {
+    check_fault(FAULTY_FOREIGN, 1, 1, "the code word of another prompt");
+    check_fault(FAULTY_FOREIGN, 0, 1, "the code word of another prompt");
+    check_fault(FAULTY_TOKENS, 1, 1, "DIFFERENT");
+    check_fault(FAULTY_LOOP, 1, 1, "fell into a loop");
+    check_fault(FAULTY_EMPTY, 1, 1, "gave no token");
+    check_fault(FAULTY_REFUSES, 1, 1, "HTTP 500: out of slots");
+    check_fault(FAULTY_CLOSES, 1, 1, "without saying why");
+}
+
+LK_TEST(broken_servers_end_in_status_2) {
+    static const faulty_fault faults[] = {FAULTY_DIES, FAULTY_JUNK, FAULTY_FLOODS,
+                                          FAULTY_NO_MODELS};
+    static const char *const none[] = {NULL};
+    static const char *const soon[] = {"--max-seconds", "1", NULL};
+    int status = 0;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        check_fault(faults[i], 1, 2, NULL);
+    }
+    faulty_server *s = faulty_start(FAULTY_HANGS, 1);
+    const double start = seconds_now();
+    free(verify(faulty_port(s), &status, soon));
+    CHECK(status == 2 && seconds_now() - start < 30);
+    faulty_stop(s);
+    /* Nobody listens on that port any more. */
+    s = faulty_start(FAULTY_NOTHING, 1);
+    const int port = faulty_port(s);
+    faulty_stop(s);
+    free(verify(port, &status, none));
+    CHECK(status == 2);
+}
+
+LK_TEST(requests_are_counted) {
+    static const char *const more[] = {"--max-requests", "7", "-n", "4", NULL};
+    faulty_server *s = faulty_start(FAULTY_NOTHING, 1);
+    int status = 0;
+    char *out = verify(faulty_port(s), &status, more);
+    CHECK_MSG(strstr(out, "the requests that it was given are used up") != NULL, "%s", out);
+    CHECK_MSG(faulty_requests(s) <= 7, "%d requests", faulty_requests(s));
+    free(out);
+    faulty_stop(s);
+}
+
+LK_TEST(our_own_is_silent) {
+    static const char *const arguments[] = {"-np", "4", "--api-key", "k", NULL};
+    static const char *const more[] = {
+        "--only", "stagger,together,requests", "-n", "20", "--api-key", "k", NULL};
+    static const char *const without[] = {"-n", "4", NULL};
+    server_process server = server_start(arguments);
+    int status = 0;
+    char *out = verify(server.port, &status, more);
+    CHECK_MSG(status == 0, "exit status %d:\n%s", status, out);
+    CHECK_MSG(strstr(out, "DIFFERENT") == NULL && strstr(out, "noise") == NULL, "%s", out);
+    free(out);
+    free(verify(server.port, &status, without));
+    CHECK(status == 2);
+    server_stop(&server);
+}
+
+LK_TEST_MAIN(LK_RUN(honest_servers_are_silent), LK_RUN(noise_is_called_noise),
+             LK_RUN(lies_are_found), LK_RUN(broken_servers_end_in_status_2),
+             LK_RUN(requests_are_counted), LK_RUN(our_own_is_silent))
