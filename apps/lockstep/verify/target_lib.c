@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "llama_library.h"
 #include "verify_steps.h"
@@ -111,6 +112,13 @@ static verify_status open_model(lib_target *t, const verify_point *p, llama_abi_
     char reason[LLAMA_LIBRARY_WHY];
     if (p->value[VERIFY_LAYERS] != 0 && !t->lib.llama_supports_gpu_offload()) {
         (void)snprintf(why, VERIFY_WHY, "it has no device that layers could be on");
+        return VERIFY_NOT_POSSIBLE;
+    }
+    if (p->value[VERIFY_THREADS] > sysconf(_SC_NPROCESSORS_ONLN)) {
+        (void)snprintf(why, VERIFY_WHY,
+                       "its threads wait for one another by spinning: %lld of them on %ld "
+                       "processors would take for ever",
+                       (long long)p->value[VERIFY_THREADS], sysconf(_SC_NPROCESSORS_ONLN));
         return VERIFY_NOT_POSSIBLE;
     }
     const verify_status status = choose_isa(t, p->value[VERIFY_ISA], why);
