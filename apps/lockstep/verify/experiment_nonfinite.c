@@ -66,7 +66,7 @@ void verify_experiment_nonfinite(verify *v) {
     char *path = verify_poison(v, max_bytes, tensor, &status, why);
     if (path != NULL) {
         const verify_source source = {.model = path, .base = &v->base};
-        status = verify_target_open_named(v->target->name, &source, &target, why);
+        status = v->open(v->target->name, &source, &target, why);
         if (status == VERIFY_RAN) {
             status = run_poisoned(v, target, line, why);
             target->ops->close(target);

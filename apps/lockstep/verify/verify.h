@@ -52,6 +52,7 @@ typedef struct verify_options {
     bool n_given;      /* -n */
     bool with_prompts; /* texts in the reports */
     bool no_matrix;
+    bool is_quiet;
     verify_point base; /* what -t, --kv-type, -ngl and others set */
 } verify_options;
 
@@ -115,8 +116,12 @@ typedef struct verify_line {
 typedef struct verify_reference verify_reference;     /* kept solo runs: verify_solo.c */
 typedef struct verify_kept_prompt verify_kept_prompt; /* verify_prompts.c */
 
+typedef verify_status verify_opener(const char *name, const verify_source *source,
+                                    verify_target **out, char why[VERIFY_WHY]);
+
 typedef struct verify {
     const verify_options *options;
+    verify_opener *open;
     verify_target *target;
     lk_model *model;               /* for tokens and digests; NULL: none */
     const lk_tokenizer *tokenizer; /* its */

@@ -156,6 +156,10 @@ void verify_run_line(verify *v, verify_line *line, const verify_schedule *s, con
     for (int32_t i = 0; i < n_runs; i++) {
         char why[VERIFY_WHY];
         verify_result result;
+        if (lk_console_interrupt_status() != 0) {
+            verify_line_give_up(v, line, VERIFY_BROKEN, "interrupted");
+            return;
+        }
         if (!verify_result_init(&result, s, (v->target->can & VERIFY_CAN_BITS) != 0)) {
             verify_line_give_up(v, line, VERIFY_BROKEN, "out of memory");
             return;

@@ -121,7 +121,7 @@ static bool open_target(verify *v) {
     if (!open_model(v)) {
         return false;
     }
-    if (verify_target_open_named(o->target, &source, &v->target, why) != VERIFY_RAN) {
+    if (v->open(o->target, &source, &v->target, why) != VERIFY_RAN) {
         (void)lk_console_error("verify", "%s", why);
         return false;
     }
@@ -200,38 +200,52 @@ static int record(verify *v) {
     return 0;
 }
 
+bool verify_begin(verify *v, const verify_options *o, verify_opener *open) {
+    *v = (verify){.options = o, .base = o->base, .open = open, .start = lk_console_seconds()};
+    describe_machine(v->machine, sizeof v->machine);
+    return check_names(o) && open_target(v) && check_settings(v) && verify_prompts_init(v);
+}
+
+void verify_experiments(verify *v) {
+    for (size_t i = 0; i < N_EXPERIMENTS; i++) {
+        v->n_experiments += is_wanted(v, &experiments[i]);
+    }
+    verify_table_head(v);
+    for (size_t i = 0; i < N_EXPERIMENTS && !v->is_broken; i++) {
+        if (is_wanted(v, &experiments[i])) {
+            run_one(v, &experiments[i]);
+        }
+    }
+    verify_table_end(v);
+}
+
+void verify_end(verify *v) {
+    verify_lines_free(v);
+    verify_references_free(v);
+    verify_prompts_free(v);
+    if (v->target != NULL) {
+        v->target->ops->close(v->target);
+    }
+    lk_model_close(v->model);
+}
+
 int verify_main(const verify_options *o) {
-    verify v = {.options = o, .base = o->base, .start = lk_console_seconds()};
+    verify v;
+    int exit_status = 2;
     if (o->only != NULL && strcmp(o->only, "list") == 0) {
         list_experiments();
         return lk_console_finish("verify", 0);
     }
-    int exit_status = 2;
-    describe_machine(v.machine, sizeof v.machine);
-    if (check_names(o) && open_target(&v) && check_settings(&v) && verify_prompts_init(&v)) {
+    lk_console_catch_interrupt(NULL);
+    if (verify_begin(&v, o, verify_target_open_named)) {
         if (o->record != NULL) {
             exit_status = record(&v);
-            goto done;
+        } else {
+            verify_experiments(&v);
+            exit_status = write_reports(&v) ? verdict_of(&v) : 2;
         }
-        for (size_t i = 0; i < N_EXPERIMENTS; i++) {
-            v.n_experiments += is_wanted(&v, &experiments[i]);
-        }
-        verify_table_head(&v);
-        for (size_t i = 0; i < N_EXPERIMENTS && !v.is_broken; i++) {
-            if (is_wanted(&v, &experiments[i])) {
-                run_one(&v, &experiments[i]);
-            }
-        }
-        verify_table_end(&v);
-        exit_status = write_reports(&v) ? verdict_of(&v) : 2;
     }
-done:
-    verify_lines_free(&v);
-    verify_references_free(&v);
-    verify_prompts_free(&v);
-    if (v.target != NULL) {
-        v.target->ops->close(v.target);
-    }
-    lk_model_close(v.model);
-    return lk_console_finish("verify", exit_status);
+    verify_end(&v);
+    const int interrupted = lk_console_interrupt_status();
+    return lk_console_finish("verify", interrupted != 0 ? interrupted : exit_status);
 }

@@ -1,5 +1,5 @@
 /* verify_matrix.c - the isolation matrix: from a setting that fails, one factor at a time is moved
- * back to its base, or to another value where it is there; each cell is run some times. Of the
+ * back to its base, and to another value; each cell is run some times. Of the
  * cells in which the difference is gone, the smallest change is named: one beside the target (load)
  * before a setting of the target, that before a change of what is asked; going back to the base
  * before going elsewhere. */
@@ -80,7 +80,9 @@ void verify_matrix(verify *v, verify_line *line, const verify_schedule *schedule
                    verify_factors subject) {
     enum { CELL_RUNS = 3, MAX_RUNS = 20 };
     /* What happens now and then needs as many runs as showed it. */
-    const int32_t n = line->n_runs > CELL_RUNS ? line->n_runs : CELL_RUNS;
+    const int32_t asked = (int32_t)v->options->n_repetitions;
+    const int32_t least = asked > 0 ? asked : CELL_RUNS;
+    const int32_t n = line->n_runs > least && line->verdict != VERDICT_ERROR ? line->n_runs : least;
     matrix m = {v, line, schedule, subject, n < MAX_RUNS ? n : MAX_RUNS};
     line->cells = calloc(2 * (size_t)VERIFY_N_FACTORS, sizeof line->cells[0]);
     if (line->cells == NULL) {
@@ -92,7 +94,8 @@ void verify_matrix(verify *v, verify_line *line, const verify_schedule *schedule
         const int64_t other = verify_factor_other((verify_factor)f);
         if (is_worth_trying(&m, (verify_factor)f, base)) {
             run_cell(&m, (verify_factor)f, base);
-        } else if (is_worth_trying(&m, (verify_factor)f, other)) {
+        }
+        if (other != base && is_worth_trying(&m, (verify_factor)f, other)) {
             run_cell(&m, (verify_factor)f, other);
         }
     }

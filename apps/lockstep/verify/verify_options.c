@@ -22,6 +22,7 @@ static const char help[] =
     "  --report FILE.html   a page to attach to a bug report; --json FILE, --junit FILE\n"
     "  --with-prompts       texts of the prompts in page and JSON too\n"
     "  --no-matrix          do not look for the factor where something differs\n"
+    "  -q, --quiet          show only what is not equal\n"
     "  -r, --repetitions N  runs of each case\n"
     "  --seed S             of what is drawn\n"
     "  -n, --tokens N       tokens that each sequence generates (32)\n"
@@ -124,6 +125,7 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--junit", NULL, LK_OPTION_TEXT, &o->junit, 0, 0, NULL},
         {"--with-prompts", NULL, LK_OPTION_FLAG, &o->with_prompts, 0, 0, NULL},
         {"--no-matrix", NULL, LK_OPTION_FLAG, &o->no_matrix, 0, 0, NULL},
+        {"--quiet", "-q", LK_OPTION_FLAG, &o->is_quiet, 0, 0, NULL},
         {"--layers", "-ngl", LK_OPTION_INT, &r.n_layers, 0, 1 << 20, NULL},
         {"--no-flash-attention", "-nofa", LK_OPTION_FLAG, &r.nofa, 0, 0, NULL},
         {"--repetitions", "-r", LK_OPTION_INT, &o->n_repetitions, 1, VERIFY_MAX_REPETITIONS, NULL},

@@ -27,6 +27,9 @@ void verify_progress_clear(void) {
 }
 
 void verify_table_head(const verify *v) {
+    if (v->options->is_quiet) {
+        return;
+    }
     (void)printf("target  %s\n        ", v->target->name);
     (void)lk_print_escaped(stdout, v->target->description, strlen(v->target->description), 400);
     if (v->options->model != NULL) {
@@ -92,6 +95,10 @@ static void print_matrix(const verify_line *line) {
 
 void verify_table_line(const verify *v, const verify_line *line) {
     verify_progress_clear();
+    if (v->options->is_quiet &&
+        (line->verdict == VERDICT_EQUAL || line->verdict == VERDICT_UNABLE)) {
+        return;
+    }
     char count[24] = "";
     if (line->n_runs > 0) {
         (void)snprintf(count, sizeof count, "%d/%d", line->n_differ, line->n_runs);
@@ -117,7 +124,6 @@ void verify_table_line(const verify *v, const verify_line *line) {
         (void)printf("             again: %s\n", line->command);
     }
     (void)fflush(stdout);
-    (void)v;
 }
 
 void verify_table_end(const verify *v) {
@@ -127,8 +133,8 @@ void verify_table_end(const verify *v) {
         counts[v->lines[i]->verdict]++;
         n_runs += v->lines[i]->n_runs;
     }
-    (void)printf("\n%zu cases, %lld runs in %.1f s:", v->n_lines, (long long)n_runs,
-                 lk_console_seconds() - v->start);
+    (void)printf("%s%zu cases, %lld runs in %.1f s:", v->options->is_quiet ? "" : "\n", v->n_lines,
+                 (long long)n_runs, lk_console_seconds() - v->start);
     for (int k = 0; k < VERIFY_N_VERDICTS; k++) {
         if (counts[k] > 0) {
             (void)printf(" %d %s,", counts[k], verify_verdict_name((verify_verdict)k));
