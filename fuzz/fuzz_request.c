@@ -13,8 +13,10 @@ enum { N_VOCAB = 64, MAX_CHOICES = 16 };
 static void check_settings(const serve_settings *s) {
     lk_sampler *sampler = NULL;
     lk_error err;
-    fuzz_check(s->root != NULL && s->n_prompts >= 1 && s->n_prompts <= SERVE_MAX_PROMPTS);
-    fuzz_check(s->n >= 1 && (int64_t)s->n_prompts * s->n <= MAX_CHOICES);
+    const size_t most = s->kind == SERVE_EMBEDDING ? SERVE_MAX_INPUTS : MAX_CHOICES;
+    fuzz_check(s->root != NULL && s->n_prompts >= 1 && s->n >= 1);
+    fuzz_check(s->n_prompts * (size_t)s->n <= most);
+    fuzz_check((s->kind == SERVE_EMBEDDING) == (s->pooling != LK_POOLING_NONE));
     fuzz_check(s->max_tokens >= -1 && s->n_top >= 0 && s->n_top <= 20 && s->timeout_ms >= 0);
     fuzz_check(s->n_stops <= SERVE_MAX_STOPS);
     for (size_t i = 0; i < s->n_stops; i++) {
@@ -31,13 +33,14 @@ static void check_settings(const serve_settings *s) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    const serve_defaults defaults = {LK_SAMPLER_PARAMS_INIT, -1, N_VOCAB, MAX_CHOICES};
+    const serve_defaults defaults = {LK_SAMPLER_PARAMS_INIT, -1, N_VOCAB, MAX_CHOICES, 16,
+                                     LK_POOLING_MEAN};
     serve_settings settings;
     serve_problem problem = {.status = 0};
     if (size == 0) {
         return 0;
     }
-    const serve_kind kind = (serve_kind)(data[0] % 3);
+    const serve_kind kind = (serve_kind)(data[0] % SERVE_N_KINDS);
     if (serve_decode(kind, (const char *)data + 1, size - 1, &defaults, &settings, &problem)) {
         check_settings(&settings);
         serve_settings_free(&settings);

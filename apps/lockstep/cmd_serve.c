@@ -25,6 +25,13 @@ static void choose_id(server *s) {
     }
 }
 
+/* The command line's, else the file's, else the mean. */
+static lk_pooling choose_pooling(const server *s) {
+    const lk_pooling given =
+        s->options.pooling != LK_POOLING_NONE ? s->options.pooling : s->info.pooling;
+    return given != LK_POOLING_NONE ? given : LK_POOLING_MEAN;
+}
+
 static bool compute_digest(server *s, lk_error *err) {
     uint8_t digest[32];
     lk_progress_bar bar;
@@ -90,6 +97,8 @@ static bool open_server(server *s) {
         .n_vocab = s->info.n_vocab,
         .max_choices = (int32_t)(s->options.max_queued < LK_MAX_CHOICES ? s->options.max_queued
                                                                         : LK_MAX_CHOICES),
+        .n_embd = s->info.n_embd,
+        .pooling = choose_pooling(s),
     };
     if (pthread_mutex_init(&s->counters.lock, NULL) != 0 || !server_watch_start(s)) {
         return lk_console_error("serve", "the watcher of connections does not start") == 0;

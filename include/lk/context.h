@@ -58,14 +58,16 @@ typedef struct lk_context_params {
     lk_kv_type k_type;
     lk_kv_type v_type;
     uint32_t flags;
-    uint32_t page_seed; /* nonzero: hand out free pages in a shuffled order (tests) */
-    uint32_t reserved;  /* 0 */
+    uint32_t page_seed;  /* nonzero: hand out free pages in a shuffled order (tests) */
+    uint32_t max_hidden; /* rows of one call that may want their hidden state; at most
+                            LK_MAX_LOGITS */
 } lk_context_params;
 #define LK_MAX_SEQUENCES 4096
 #define LK_MAX_ROWS 4096
 #define LK_MAX_LOGITS 65536
 #define LK_MAX_POSITIONS ((int64_t)1 << 28) /* of one sequence */
-/* kv_positions 0, 1 sequence, 512 rows at once, 512 rows with logits, f16 keys and values. */
+/* kv_positions 0, 1 sequence, 512 rows at once, 512 rows with logits, f16 keys and values, no
+ * hidden states. */
 #define LK_CONTEXT_PARAMS_INIT                                                                     \
     ((lk_context_params){sizeof(lk_context_params), NULL, 0, LK_CPU_ALL, 0, 1, 512, 512,           \
                          LK_KV_F16, LK_KV_F16, 0, 0, 0})
@@ -77,7 +79,10 @@ LK_API lk_status lk_context_create(lk_model *model, const lk_context_params *par
                                    lk_context **out, lk_error *err);
 LK_API void lk_context_destroy(lk_context *context); /* accepts NULL; no other call may be inside */
 
-enum { LK_ROW_LOGITS = 1 }; /* this row's logits are wanted */
+enum {
+    LK_ROW_LOGITS = 1, /* this row's logits are wanted */
+    LK_ROW_HIDDEN = 2 /* its final hidden state is wanted: after the last norm, before the logits */
+};
 
 typedef struct lk_row {
     int32_t token;
@@ -102,7 +107,7 @@ typedef struct lk_row_status {
  * A transaction: LK_OK commits every row. LK_E_ROWS: sequences with a failed row are as before the
  * call, all others are committed. Any other status: nothing is committed. Errors: LK_E_ARG (token,
  * sequence or position out of range: the error names the sequence, the position expected and the
- * one given), LK_E_FULL (KV pages), LK_E_LIMIT (max_logits), LK_E_BUSY. */
+ * one given), LK_E_FULL (KV pages), LK_E_LIMIT (max_logits, max_hidden), LK_E_BUSY. */
 LK_API lk_status lk_context_decode(lk_context *context, const lk_row *rows, size_t n_rows,
                                    lk_row_status *row_status, lk_error *err);
 
@@ -121,6 +126,10 @@ LK_API lk_status lk_context_decode_embeddings(lk_context *context, const lk_row 
 /* Logits of row i_row of the last successful decode: n_vocab floats, borrowed until the next call
  * of decode. LK_E_ARG when that row did not want logits; LK_E_NONFINITE when it failed. */
 LK_API lk_status lk_context_logits(lk_context *context, size_t i_row, const float **logits,
+                                   lk_error *err);
+/* Likewise its hidden state: n_embd floats. As the logits it depends on the model, the KV types and
+ * the tokens of its own sequence up to the row, and on nothing else, bit for bit. */
+LK_API lk_status lk_context_hidden(lk_context *context, size_t i_row, const float **hidden,
                                    lk_error *err);
 
 /* Sequences. An unused sequence has length 0. All of these give LK_E_ARG, naming it, for a sequence

@@ -68,7 +68,8 @@ LK_API void lk_engine_destroy(lk_engine *engine);
 
 /* Why a choice ended. */
 typedef enum lk_finish {
-    LK_FINISH_END = 1,       /* the model ended it: an end token was sampled */
+    LK_FINISH_END = 1,       /* the model ended it: an end token was sampled; or the embedding is
+                                there */
     LK_FINISH_STOP = 2,      /* on_event returned 0 */
     LK_FINISH_LENGTH = 3,    /* max_tokens, or the sequence is full */
     LK_FINISH_CANCELLED = 4, /* lk_request_cancel, release, or the end of the engine */
@@ -85,7 +86,8 @@ typedef enum lk_event_kind {
     LK_EVENT_PROMPT_TOKEN = 1, /* LK_REQUEST_PROMPT_LOGPROBS: one for each token of the prompt */
     LK_EVENT_TOKEN = 2,        /* a token was sampled; an end token too */
     LK_EVENT_END = 3,          /* a choice ended */
-    LK_EVENT_DONE = 4          /* all choices ended: the last event, after it ctx is not used */
+    LK_EVENT_DONE = 4,         /* all choices ended: the last event, after it ctx is not used */
+    LK_EVENT_EMBEDDING = 5     /* with `pooling`: the embedding of the prompt, before END */
 } lk_event_kind;
 
 /* What happened. Pointers are valid during the call. Fields that a kind does not have are 0. */
@@ -97,14 +99,17 @@ typedef struct lk_event {
     int64_t pos;        /* position of the token in its sequence */
     float logprob;      /* of the token, with LOGPROBS; 0 for the first token of a prompt */
     float probability;  /* TOKEN: as in lk_sample */
-    uint8_t digest[16]; /* TOKEN, with DIGESTS: lk_logits_digest of the row that gave it */
+    uint8_t digest[16]; /* with DIGESTS. TOKEN: lk_logits_digest of the row that gave it; EMBEDDING:
+                           the same of the embedding */
     const lk_token_logprob *top; /* [n_top] likeliest tokens, best first, ties by id */
     lk_finish finish;            /* END */
     uint32_t reserved;
-    const lk_error *error; /* END with LK_FINISH_ERROR, else NULL */
-    int64_t n_prompt;      /* END, TOKEN: tokens of the prompt ... */
-    int64_t n_cached;      /* ... how many of them came from the cache at the first start ... */
-    int64_t n_generated;   /* ... and tokens sampled so far */
+    const lk_error *error;  /* END with LK_FINISH_ERROR, else NULL */
+    int64_t n_prompt;       /* END, TOKEN: tokens of the prompt ... */
+    int64_t n_cached;       /* ... how many of them came from the cache at the first start ... */
+    int64_t n_generated;    /* ... and tokens sampled so far */
+    const float *embedding; /* EMBEDDING: [n_embedding] */
+    int64_t n_embedding;
 } lk_event;
 
 /* Return nonzero to go on; 0 after LK_EVENT_TOKEN ends that choice (LK_FINISH_STOP). Runs on the
@@ -116,7 +121,8 @@ enum {
     LK_REQUEST_DIGESTS = 1,
     LK_REQUEST_LOGPROBS = 2,        /* of sampled tokens */
     LK_REQUEST_PROMPT_LOGPROBS = 4, /* of the prompt's tokens; takes nothing from the cache */
-    LK_REQUEST_NO_CACHE = 8         /* neither takes from the prefix cache nor gives to it */
+    LK_REQUEST_NO_CACHE = 8,        /* neither takes from the prefix cache nor gives to it */
+    LK_REQUEST_NORMALISE = 16       /* with `pooling`: the embedding has length 1 */
 };
 
 /* Tokens of a prompt in whose place vectors stand (lk_context_decode_embeddings): the prompt's
@@ -147,10 +153,14 @@ typedef struct lk_request_params {
     const lk_token_trie *trie;  /* of the model's vocabulary; NULL without a grammar */
     const lk_media_span *media; /* [n_media], ascending, none overlaps; copied with the vectors */
     size_t n_media;             /* 0 .. LK_MAX_MEDIA */
+    lk_pooling pooling; /* other than NONE: nothing is generated (max_tokens 0, one choice, no
+                           logprobs); the hidden states of the prompt give an embedding (section 16
+                           of docs/numerics.md). MEAN and FIRST take nothing from the cache */
+    uint32_t reserved;  /* 0 */
 } lk_request_params;
 #define LK_REQUEST_PARAMS_INIT                                                                     \
     ((lk_request_params){sizeof(lk_request_params), NULL, 0, NULL, -1, 1, 0, 0, 0, NULL, NULL,     \
-                         NULL, NULL, NULL, 0})
+                         NULL, NULL, NULL, 0, LK_POOLING_NONE, 0})
 
 /* Queues a request. On success *out is owned by the caller (lk_request_release) and ctx is used
  * until LK_EVENT_DONE, which may come before this returns. LK_E_ARG names the parameter ("token" of

@@ -62,6 +62,14 @@ typedef void lk_model_problem_fn(void *ctx, const lk_model_problem *problem);
  * when the check was made, whatever it found; LK_E_NOMEM. The file is left as it is. */
 LK_API lk_status lk_model_check(lk_gguf *gguf, lk_model_problem_fn *fn, void *ctx, lk_error *err);
 
+/* How the hidden states of a text become one embedding. */
+typedef enum lk_pooling {
+    LK_POOLING_NONE = 0,
+    LK_POOLING_MEAN = 1, /* of all tokens */
+    LK_POOLING_FIRST = 2,
+    LK_POOLING_LAST = 3
+} lk_pooling;
+
 typedef struct lk_model_info {
     size_t struct_size;
     char arch[32];
@@ -76,7 +84,9 @@ typedef struct lk_model_info {
     int32_t n_experts_used;
     int64_t n_ctx_train;
     uint64_t n_params;
-    uint64_t n_bytes; /* of the files */
+    uint64_t n_bytes;   /* of the files */
+    lk_pooling pooling; /* that the file asks for; LK_POOLING_NONE: it says nothing */
+    uint32_t reserved;
 } lk_model_info;
 #define LK_MODEL_INFO_INIT ((lk_model_info){.struct_size = sizeof(lk_model_info)})
 LK_API lk_status lk_model_get_info(const lk_model *model, lk_model_info *info, lk_error *err);

@@ -35,20 +35,30 @@ lk_status lk_context_decode_embeddings(lk_context *context, const lk_row *rows,
     return status;
 }
 
-lk_status lk_context_logits(lk_context *context, size_t i_row, const float **logits,
-                            lk_error *err) {
+static lk_status find_out(lk_context *context, lk_out_kind kind, size_t i_row, const char *name,
+                          const float **values, lk_error *err) {
     lk_guard guard;
-    if (logits == NULL) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("logits"), "logits is NULL");
+    if (values == NULL) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT(name), "%s is NULL", name);
     }
-    *logits = NULL;
+    *values = NULL;
     lk_status status = lk_guard_enter(&guard, context, err);
     if (status != LK_OK) {
         return status;
     }
-    status = lk_context_find_logits(context, i_row, logits, err);
+    status = lk_context_find_out(context, kind, i_row, values, err);
     lk_guard_leave(&guard);
     return status;
+}
+
+lk_status lk_context_logits(lk_context *context, size_t i_row, const float **logits,
+                            lk_error *err) {
+    return find_out(context, LK_OUT_LOGITS, i_row, "logits", logits, err);
+}
+
+lk_status lk_context_hidden(lk_context *context, size_t i_row, const float **hidden,
+                            lk_error *err) {
+    return find_out(context, LK_OUT_HIDDEN, i_row, "hidden", hidden, err);
 }
 
 void lk_context_cancel(lk_context *context) {

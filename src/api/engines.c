@@ -10,8 +10,7 @@
 #include "engine/scheduler/scheduler.h"
 
 LK_NO_TAIL_PADDING(lk_engine_params, reserved);
-/* The size of the pointer is meant. NOLINTNEXTLINE(bugprone-sizeof-expression) */
-LK_NO_TAIL_PADDING(lk_request_params, n_media);
+LK_NO_TAIL_PADDING(lk_request_params, reserved);
 LK_NO_TAIL_PADDING(lk_slot_info, n_generated);
 LK_NO_TAIL_PADDING(lk_engine_stats, max_queued);
 

@@ -15,7 +15,8 @@ typedef struct lk_step_row {
     const float *embedding; /* not NULL: these values instead of the token's embedding */
     uint32_t i_run;         /* index into lk_step.runs */
     int64_t pos;
-    int32_t i_out; /* row of the logits output, -1: not wanted */
+    int32_t i_out;     /* row of the logits output, -1: not wanted */
+    bool wants_hidden; /* the final hidden state */
     /* Out: first non-finite value. op LK_NODE_COUNT: clean. */
     int32_t bad_layer;
     lk_node_kind bad_op;
@@ -45,6 +46,8 @@ typedef struct lk_step {
     uint32_t
         n_out;     /* rows with i_out >= 0; their i_out are 0 .. n_out-1 in the order of the rows */
     float *logits; /* [n_out, n_vocab] */
+    uint32_t n_hidden; /* rows with wants_hidden; 0 where the graph has no hidden state */
+    float *hidden;     /* [n_hidden, width of graph->hidden], in the order of the rows */
 } lk_step;
 
 typedef struct lk_backend_params {

@@ -8,7 +8,7 @@
 #include "base/params.h"
 #include "base/pool.h"
 
-LK_NO_TAIL_PADDING(lk_context_params, reserved);
+LK_NO_TAIL_PADDING(lk_context_params, max_hidden);
 
 static lk_status check_params(const lk_context_params *p, lk_error *err) {
     const struct {
@@ -23,7 +23,7 @@ static lk_status check_params(const lk_context_params *p, lk_error *err) {
         {"k_type", (int64_t)p->k_type, LK_KV_F32, LK_KV_Q8_0},
         {"v_type", (int64_t)p->v_type, LK_KV_F32, LK_KV_Q8_0},
         {"flags", p->flags, 0, LK_CONTEXT_POISON | LK_CONTEXT_F32_ACTIVATIONS},
-        {"reserved", p->reserved, 0, 0},
+        {"max_hidden", p->max_hidden, 0, LK_MAX_LOGITS},
     };
     if (p->struct_size != sizeof *p) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
@@ -97,11 +97,33 @@ static lk_status create_backend(lk_context *c, uint32_t n_pages, lk_error *err) 
     return status;
 }
 
+static bool allocate_outs(lk_context *c, lk_out_kind kind, uint32_t capacity, uint32_t width) {
+    lk_outs *outs = &c->outs[kind];
+    const size_t max_rows = (size_t)c->params.max_rows;
+    outs->capacity = capacity;
+    outs->width = width;
+    if (capacity == 0) {
+        return true;
+    }
+    outs->rows = lk_alloc_array(c->allocator, capacity, sizeof outs->rows[0]);
+    outs->of_step = lk_alloc_array(c->allocator, max_rows, sizeof outs->of_step[0]);
+    outs->values = lk_alloc_array(c->allocator, capacity, (size_t)width * sizeof(float));
+    return outs->rows != NULL && outs->of_step != NULL && outs->values != NULL;
+}
+
+static void free_outs(lk_context *c, lk_out_kind kind) {
+    const lk_outs *outs = &c->outs[kind];
+    const size_t max_rows = (size_t)c->params.max_rows;
+    lk_free_array(c->allocator, outs->values, outs->capacity, (size_t)outs->width * sizeof(float));
+    lk_free_array(c->allocator, outs->of_step, max_rows, sizeof outs->of_step[0]);
+    lk_free_array(c->allocator, outs->rows, outs->capacity, sizeof outs->rows[0]);
+}
+
 static lk_status allocate(lk_context *c, uint32_t n_pages, lk_error *err) {
     const lk_allocator *a = c->allocator;
     const size_t n_seqs = (size_t)c->params.n_sequences;
     const size_t max_rows = (size_t)c->params.max_rows;
-    const size_t max_logits = (size_t)c->params.max_logits;
+    const uint32_t max_logits = (uint32_t)c->params.max_logits;
     const uint32_t most = (uint32_t)(LK_MAX_POSITIONS / LK_CHUNK);
     c->table_capacity = n_pages < most ? n_pages : most;
     c->seqs = lk_alloc_array_zero(a, n_seqs, sizeof c->seqs[0]);
@@ -115,15 +137,15 @@ static lk_status allocate(lk_context *c, uint32_t n_pages, lk_error *err) {
     c->runs = lk_alloc_array(a, n_seqs, sizeof c->runs[0]);
     c->step_rows = lk_alloc_array(a, max_rows, sizeof c->step_rows[0]);
     c->row_of_step = lk_alloc_array(a, max_rows, sizeof c->row_of_step[0]);
-    c->out_of_step = lk_alloc_array(a, max_rows, sizeof c->out_of_step[0]);
-    c->outs = lk_alloc_array(a, max_logits, sizeof c->outs[0]);
-    c->logits = lk_alloc_array(a, max_logits, (size_t)c->graph->n_vocab * sizeof c->logits[0]);
     if (c->seqs == NULL || c->tables == NULL || c->seq_steps == NULL || c->touched == NULL ||
         c->batch_seqs == NULL || c->runs == NULL || c->step_rows == NULL ||
-        c->row_of_step == NULL || c->out_of_step == NULL || c->outs == NULL || c->logits == NULL ||
-        (c->kv.window != 0 && c->window_tables == NULL)) {
-        return lk_fail_nomem(err, "the context's tables and logits",
-                             max_logits * c->graph->n_vocab * sizeof c->logits[0]);
+        c->row_of_step == NULL || (c->kv.window != 0 && c->window_tables == NULL)) {
+        return lk_fail_nomem(err, "the context's tables", n_seqs * c->table_capacity);
+    }
+    if (!allocate_outs(c, LK_OUT_LOGITS, max_logits, c->graph->n_vocab) ||
+        !allocate_outs(c, LK_OUT_HIDDEN, c->params.max_hidden, lk_graph_hidden_width(c->graph))) {
+        return lk_fail_nomem(err, "the logits of a context",
+                             (size_t)max_logits * c->graph->n_vocab * sizeof(float));
     }
     for (size_t i = 0; i < n_seqs; i++) {
         c->seqs[i].pages = c->tables + i * c->table_capacity;
@@ -152,15 +174,13 @@ void lk_context_free(lk_context *c) {
     const lk_allocator *a = c->allocator;
     const size_t n_seqs = (size_t)c->params.n_sequences;
     const size_t max_rows = (size_t)c->params.max_rows;
-    const size_t max_logits = (size_t)c->params.max_logits;
     lk_kv_pages_deinit(&c->kv.pages);
     lk_kv_pages_deinit(&c->kv.window_pages);
     if (c->backend != NULL) {
         c->ops->destroy(c->backend);
     }
-    lk_free_array(a, c->logits, max_logits, (size_t)c->graph->n_vocab * sizeof c->logits[0]);
-    lk_free_array(a, c->outs, max_logits, sizeof c->outs[0]);
-    lk_free_array(a, c->out_of_step, max_rows, sizeof c->out_of_step[0]);
+    free_outs(c, LK_OUT_HIDDEN);
+    free_outs(c, LK_OUT_LOGITS);
     lk_free_array(a, c->row_of_step, max_rows, sizeof c->row_of_step[0]);
     lk_free_array(a, c->step_rows, max_rows, sizeof c->step_rows[0]);
     lk_free_array(a, c->runs, n_seqs, sizeof c->runs[0]);
@@ -197,7 +217,12 @@ lk_status lk_context_build(const lk_context_source *source, const lk_context_par
     c->params = *params;
     atomic_init(&c->is_busy, 0);
     atomic_init(&c->wants_cancel, 0);
-    status = allocate(c, n_pages, err);
+    if (params->max_hidden != 0 && source->graph->hidden < 0) {
+        status = lk_fail(err, LK_E_UNSUPPORTED, LK_AT_SUBJECT("max_hidden"),
+                         "this model gives out no hidden states");
+    } else {
+        status = allocate(c, n_pages, err);
+    }
     if (status == LK_OK) {
         status = create_backend(c, n_pages, err);
     }

@@ -34,13 +34,26 @@ typedef struct lk_seq_step {
     uint32_t i_next; /* where its next row goes */
 } lk_seq_step;
 
-/* A row whose logits were asked for. */
+/* What a row can be asked for: its logits, its final hidden state. */
+typedef enum lk_out_kind { LK_OUT_LOGITS, LK_OUT_HIDDEN, LK_N_OUT_KINDS } lk_out_kind;
+
+/* A row that was asked for something. */
 typedef struct lk_out_row {
     size_t i_row; /* in the call, ascending */
     int32_t seq;
-    uint32_t i_logits;
+    uint32_t i_values; /* its row among the values */
     bool has_failed;
 } lk_out_row;
+
+/* Of one kind: the rows of the last call and what they got. */
+typedef struct lk_outs {
+    lk_out_row *rows; /* [capacity] */
+    uint32_t n;
+    uint32_t capacity;
+    uint32_t width;
+    float *values;     /* [capacity, width] */
+    uint32_t *of_step; /* [max_rows] index into rows */
+} lk_outs;
 
 struct lk_context {
     const lk_allocator *allocator;
@@ -69,12 +82,9 @@ struct lk_context {
     lk_step_row *step_rows; /* [max_rows] */
     lk_step_run *runs;      /* [n_sequences] */
     size_t *row_of_step;    /* [max_rows] row of the call */
-    uint32_t *out_of_step;  /* [max_rows] index into outs */
 
     /* Results. */
-    float *logits;    /* [max_logits, n_vocab] */
-    lk_out_row *outs; /* [max_logits] */
-    uint32_t n_outs;
+    lk_outs outs[LK_N_OUT_KINDS];
     uint64_t n_steps;
     uint64_t n_rows;
 };
@@ -98,8 +108,8 @@ lk_status lk_context_check_seq(const lk_context *context, int32_t seq, lk_error 
 /* Body of lk_context_decode_embeddings. */
 lk_status lk_context_run(lk_context *context, const lk_row *rows, const float *const *embeddings,
                          size_t n_rows, lk_row_status *row_status, lk_error *err);
-/* Body of lk_context_logits. */
-lk_status lk_context_find_logits(const lk_context *context, size_t i_row, const float **logits,
-                                 lk_error *err);
+/* Bodies of lk_context_logits and lk_context_hidden. */
+lk_status lk_context_find_out(const lk_context *context, lk_out_kind kind, size_t i_row,
+                              const float **values, lk_error *err);
 
 #endif

@@ -32,7 +32,7 @@ static lk_status check_row(lk_context *c, const lk_row *row, size_t i_row, lk_er
         return lk_fail(err, LK_E_ARG, where, "row %zu (sequence %d): token %d, expected 0 .. %u",
                        i_row, row->seq, row->token, n_vocab - 1);
     }
-    if ((row->flags & ~(uint32_t)LK_ROW_LOGITS) != 0 || row->reserved != 0) {
+    if ((row->flags & ~(uint32_t)(LK_ROW_LOGITS | LK_ROW_HIDDEN)) != 0 || row->reserved != 0) {
         return lk_fail(err, LK_E_ARG, where,
                        "row %zu (sequence %d): flags 0x%x and reserved 0x%x have unknown bits",
                        i_row, row->seq, row->flags, row->reserved);
@@ -70,8 +70,18 @@ static void touch(lk_context *c, int32_t seq) {
     c->touched[c->n_touched++] = seq;
 }
 
+/* A row's flag for each kind of output, and the parameter that limits them. */
+static const struct {
+    uint32_t flag;
+    const char *limit;
+    const char *what;
+} out_kinds[LK_N_OUT_KINDS] = {
+    [LK_OUT_LOGITS] = {LK_ROW_LOGITS, "max_logits", "logits"},
+    [LK_OUT_HIDDEN] = {LK_ROW_HIDDEN, "max_hidden", "hidden states"},
+};
+
 static lk_status check_rows(lk_context *c, const lk_row *rows, size_t n_rows, lk_error *err) {
-    size_t n_logits = 0;
+    size_t n_outs[LK_N_OUT_KINDS] = {0};
     for (size_t i = 0; i < n_rows; i++) {
         const lk_status status = check_row(c, &rows[i], i, err);
         if (status != LK_OK) {
@@ -81,12 +91,16 @@ static lk_status check_rows(lk_context *c, const lk_row *rows, size_t n_rows, lk
             touch(c, rows[i].seq);
         }
         step_of(c, rows[i].seq)->new_length++;
-        n_logits += (rows[i].flags & LK_ROW_LOGITS) != 0;
+        for (int kind = 0; kind < LK_N_OUT_KINDS; kind++) {
+            n_outs[kind] += (rows[i].flags & out_kinds[kind].flag) != 0;
+        }
     }
-    if (n_logits > (size_t)c->params.max_logits) {
-        return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT("max_logits"),
-                       "%zu rows want logits, this context was created for %d", n_logits,
-                       c->params.max_logits);
+    for (int kind = 0; kind < LK_N_OUT_KINDS; kind++) {
+        if (n_outs[kind] > c->outs[kind].capacity) {
+            return lk_fail(err, LK_E_LIMIT, LK_AT_SUBJECT(out_kinds[kind].limit),
+                           "%zu rows want %s, this context was created for %u", n_outs[kind],
+                           out_kinds[kind].what, c->outs[kind].capacity);
+        }
     }
     return LK_OK;
 }
@@ -274,45 +288,63 @@ static void make_runs(lk_context *c, uint32_t n_seqs) {
     }
 }
 
-/* Puts the rows [begin, end) of the call into their runs, and lists those that want logits. */
+/* Lists a row of the call among those that want this kind. i_step: its place in the micro-batch;
+ * UINT32_MAX: its sequence has failed before. */
+static void list_out(lk_context *c, lk_out_kind kind, size_t i_row, int32_t seq, uint32_t i_step) {
+    lk_outs *outs = &c->outs[kind];
+    outs->rows[outs->n] = (lk_out_row){i_row, seq, 0, i_step == UINT32_MAX};
+    if (i_step != UINT32_MAX) {
+        outs->of_step[i_step] = outs->n;
+    }
+    outs->n++;
+}
+
+/* Puts the rows [begin, end) of the call into their runs, and lists those that want something. */
 static void place_rows(lk_context *c, const lk_row *rows, size_t begin, size_t end) {
     for (size_t i = begin; i < end; i++) {
         const lk_row *row = &rows[i];
-        const bool wants_logits = (row->flags & LK_ROW_LOGITS) != 0;
         lk_seq_step *s = step_of(c, row->seq);
-        if (wants_logits) {
-            c->outs[c->n_outs] = (lk_out_row){i, row->seq, 0, s->has_failed};
-        }
-        if (!s->has_failed) {
-            const uint32_t k = s->i_next++;
+        const uint32_t k = s->has_failed ? UINT32_MAX : s->i_next++;
+        if (k != UINT32_MAX) {
             c->step_rows[k] = (lk_step_row){
                 .token = row->token,
                 .embedding = embedding_of(c, i),
                 .i_run = s->i_run,
                 .pos = row->pos,
-                .i_out = wants_logits ? 0 : -1,
+                .i_out = (row->flags & LK_ROW_LOGITS) != 0 ? 0 : -1,
+                .wants_hidden = (row->flags & LK_ROW_HIDDEN) != 0,
                 .bad_layer = -1,
                 .bad_op = LK_NODE_COUNT,
             };
             c->row_of_step[k] = i;
-            c->out_of_step[k] = c->n_outs;
         }
-        c->n_outs += wants_logits;
+        for (int kind = 0; kind < LK_N_OUT_KINDS; kind++) {
+            if ((row->flags & out_kinds[kind].flag) != 0) {
+                list_out(c, (lk_out_kind)kind, i, row->seq, k);
+            }
+        }
     }
 }
 
-/* Numbers the rows that want logits in the order of the step; *n_used: logits rows of earlier
- * micro-batches. Returns how many there are. */
-static uint32_t number_outs(lk_context *c, uint32_t n_rows, uint32_t n_used) {
-    uint32_t n_out = 0;
-    for (uint32_t k = 0; k < n_rows; k++) {
-        if (c->step_rows[k].i_out >= 0) {
-            c->step_rows[k].i_out = (int32_t)n_out;
-            c->outs[c->out_of_step[k]].i_logits = n_used + n_out;
-            n_out++;
+/* Numbers the rows that want something in the order of the step, and gives the step room for it
+ * behind what earlier micro-batches have used. */
+static void number_outs(lk_context *c, lk_step *step, const uint32_t n_used[LK_N_OUT_KINDS]) {
+    lk_outs *logits = &c->outs[LK_OUT_LOGITS];
+    lk_outs *hidden = &c->outs[LK_OUT_HIDDEN];
+    for (uint32_t k = 0; k < step->n_rows; k++) {
+        lk_step_row *row = &c->step_rows[k];
+        if (row->i_out >= 0) {
+            row->i_out = (int32_t)step->n_out;
+            logits->rows[logits->of_step[k]].i_values = n_used[LK_OUT_LOGITS] + step->n_out++;
+        }
+        if (row->wants_hidden) {
+            hidden->rows[hidden->of_step[k]].i_values = n_used[LK_OUT_HIDDEN] + step->n_hidden++;
         }
     }
-    return n_out;
+    step->logits = logits->values + (size_t)n_used[LK_OUT_LOGITS] * logits->width;
+    if (step->n_hidden > 0) {
+        step->hidden = hidden->values + (size_t)n_used[LK_OUT_HIDDEN] * hidden->width;
+    }
 }
 
 /* Computes a micro-batch with the window pages that it needs. */
@@ -360,7 +392,7 @@ static void collect(lk_context *c, uint32_t n_rows, const lk_row *rows, lk_row_s
 
 static lk_status compute(lk_context *c, const lk_row *rows, size_t n_rows,
                          lk_row_status *row_status, failure *bad, lk_error *err) {
-    uint32_t n_logits = 0;
+    uint32_t n_used[LK_N_OUT_KINDS] = {0};
     for (size_t i = 0; i < n_rows;) {
         if (atomic_exchange(&c->wants_cancel, 0) != 0) {
             return lk_fail(err, LK_E_CANCELLED, LK_NOWHERE, "cancelled after %zu of %zu rows", i,
@@ -379,14 +411,14 @@ static lk_status compute(lk_context *c, const lk_row *rows, size_t n_rows,
             .n_rows = n,
             .runs = c->runs,
             .n_runs = n_seqs,
-            .n_out = number_outs(c, n, n_logits),
-            .logits = c->logits + (size_t)n_logits * c->graph->n_vocab,
         };
+        number_outs(c, &step, n_used);
         const lk_status status = compute_step(c, &step, err);
         if (status != LK_OK) {
             return status;
         }
-        n_logits += step.n_out;
+        n_used[LK_OUT_LOGITS] += step.n_out;
+        n_used[LK_OUT_HIDDEN] += step.n_hidden;
         c->n_steps++;
         c->n_rows += n;
         collect(c, n, rows, row_status, bad);
@@ -421,8 +453,11 @@ static void commit(lk_context *c) {
             accept(c, seq);
         }
     }
-    for (uint32_t i = 0; i < c->n_outs; i++) {
-        c->outs[i].has_failed = step_of(c, c->outs[i].seq)->has_failed;
+    for (int kind = 0; kind < LK_N_OUT_KINDS; kind++) {
+        const lk_outs *outs = &c->outs[kind];
+        for (uint32_t i = 0; i < outs->n; i++) {
+            outs->rows[i].has_failed = step_of(c, outs->rows[i].seq)->has_failed;
+        }
     }
 }
 
@@ -465,6 +500,12 @@ static void name_rows(lk_context *c, const lk_row *rows, size_t n_rows) {
     }
 }
 
+static void forget_outs(lk_context *c) {
+    for (int kind = 0; kind < LK_N_OUT_KINDS; kind++) {
+        c->outs[kind].n = 0;
+    }
+}
+
 static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_status *row_status,
                      lk_error *err) {
     lk_status status = check_rows(c, rows, n_rows, err);
@@ -486,7 +527,7 @@ static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_st
         for (uint32_t i = 0; i < c->n_touched; i++) {
             undo(c, c->touched[i]);
         }
-        c->n_outs = 0;
+        forget_outs(c);
         return status;
     }
     commit(c);
@@ -501,7 +542,7 @@ static lk_status run(lk_context *c, const lk_row *rows, size_t n_rows, lk_row_st
 
 lk_status lk_context_run(lk_context *context, const lk_row *rows, const float *const *embeddings,
                          size_t n_rows, lk_row_status *row_status, lk_error *err) {
-    context->n_outs = 0;
+    forget_outs(context);
     context->embeddings = embeddings;
     memset(context->n_copies, 0, sizeof context->n_copies);
     const lk_status status = run(context, rows, n_rows, row_status, err);
@@ -510,30 +551,30 @@ lk_status lk_context_run(lk_context *context, const lk_row *rows, const float *c
     return status;
 }
 
-lk_status lk_context_find_logits(const lk_context *context, size_t i_row, const float **logits,
-                                 lk_error *err) {
-    *logits = NULL;
+lk_status lk_context_find_out(const lk_context *context, lk_out_kind kind, size_t i_row,
+                              const float **values, lk_error *err) {
+    const lk_outs *outs = &context->outs[kind];
+    *values = NULL;
     uint32_t begin = 0;
-    uint32_t end = context->n_outs;
+    uint32_t end = outs->n;
     while (begin < end) {
         const uint32_t middle = begin + (end - begin) / 2;
-        if (context->outs[middle].i_row < i_row) {
+        if (outs->rows[middle].i_row < i_row) {
             begin = middle + 1;
         } else {
             end = middle;
         }
     }
-    if (begin == context->n_outs || context->outs[begin].i_row != i_row) {
-        return lk_fail(err, LK_E_ARG, LK_NOWHERE,
-                       "row %zu of the last decode has no logits: it was not asked for them",
-                       i_row);
+    if (begin == outs->n || outs->rows[begin].i_row != i_row) {
+        return lk_fail(err, LK_E_ARG, LK_NOWHERE, "row %zu of the last decode was not asked for %s",
+                       i_row, out_kinds[kind].what);
     }
-    const lk_out_row *out = &context->outs[begin];
+    const lk_out_row *out = &outs->rows[begin];
     if (out->has_failed) {
         return lk_fail(err, LK_E_NONFINITE, (lk_where){out->seq, -1, UINT64_MAX, NULL},
                        "row %zu of the last decode failed, with all rows of sequence %d", i_row,
                        out->seq);
     }
-    *logits = context->logits + (size_t)out->i_logits * context->graph->n_vocab;
+    *values = outs->values + (size_t)out->i_values * outs->width;
     return LK_OK;
 }

@@ -42,6 +42,7 @@ void lk_graph_init(lk_graph *graph, const lk_allocator *allocator) {
     memset(graph, 0, sizeof *graph);
     graph->allocator = lk_allocator_or_default(allocator);
     graph->layer = -1;
+    graph->hidden = -1;
     graph->logits = -1;
 }
 
@@ -492,9 +493,22 @@ lk_value lk_graph_select_out(lk_graph *graph, lk_value x) {
     return add_node(graph, make_node(LK_NODE_SELECT_OUT, x, -1, -1), info.width, LK_ROWS_OUT);
 }
 
+lk_value lk_graph_select_logits(lk_graph *graph, lk_value x) {
+    if (!usable(graph, x)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    if (!check_width(graph, "select logits", info.space, LK_ROWS_OUT)) {
+        return -1;
+    }
+    graph->hidden = x;
+    return add_node(graph, make_node(LK_NODE_SELECT_LOGITS, x, -1, -1), info.width, LK_ROWS_LOGITS);
+}
+
 static lk_status check_finished(lk_graph *graph, lk_value logits) {
     const lk_value_info *info = info_of(graph, logits);
-    if (info->width != graph->n_vocab || info->space != LK_ROWS_OUT) {
+    const lk_row_space space = graph->hidden >= 0 ? LK_ROWS_LOGITS : LK_ROWS_OUT;
+    if (info->width != graph->n_vocab || info->space != space) {
         return lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT("logits"),
                        "the logits have width %u, expected the vocabulary's %u", info->width,
                        graph->n_vocab);

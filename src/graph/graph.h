@@ -2,8 +2,9 @@
  * when a model is loaded (src/model/arch), executed for every step by a backend. Knows no kernel
  * and no sequence.
  *
- * A value is [rows, width] of binary32. Rows are those of a step (LK_ROWS_ALL) or, after
- * lk_graph_select_out, only those that want logits (LK_ROWS_OUT). Builder calls check shapes and
+ * A value is [rows, width] of binary32. Rows are those of a step (LK_ROWS_ALL); after
+ * lk_graph_select_out those that want logits or their hidden state (LK_ROWS_OUT); after
+ * lk_graph_select_logits those that want logits (LK_ROWS_LOGITS). Builder calls check shapes and
  * formats and report the tensor's name; after a failed call the graph only remembers the first
  * error, so that an architecture reads without checks and asks lk_graph_finish once. */
 #ifndef LK_GRAPH_GRAPH_H
@@ -35,7 +36,12 @@ lk_status lk_weight_check_product(const lk_weight *w, lk_error *err);
 
 typedef int32_t lk_value; /* index into lk_graph.values; -1 after an error */
 
-typedef enum lk_row_space { LK_ROWS_ALL, LK_ROWS_OUT } lk_row_space;
+typedef enum lk_row_space {
+    LK_ROWS_ALL,
+    LK_ROWS_OUT,
+    LK_ROWS_LOGITS,
+    LK_N_ROW_SPACES
+} lk_row_space;
 
 /* Operators of the graph. The text names the operator in errors. */
 typedef enum lk_node_kind {
@@ -153,7 +159,8 @@ typedef struct lk_graph {
     int32_t layer;                /* given to the nodes that are added now */
     uint32_t n_vocab;
     uint32_t n_embd;     /* width of an embedding */
-    lk_value logits;     /* LK_ROWS_OUT, width n_vocab */
+    lk_value hidden;     /* LK_ROWS_OUT: what lk_graph_select_logits took; -1: none */
+    lk_value logits;     /* LK_ROWS_LOGITS (LK_ROWS_OUT where hidden is -1), width n_vocab */
     size_t arena_floats; /* memory plan: floats per row over all values */
     lk_status status;    /* first error of the builder */
     lk_error error;
@@ -193,10 +200,18 @@ lk_value lk_graph_rope(lk_graph *graph, lk_value x, uint32_t n_heads, uint32_t h
 lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
                             const lk_attention *attention);
 lk_value lk_graph_moe(lk_graph *graph, lk_value x, lk_value router_logits, const lk_moe *moe);
-/* From here on only the rows that want logits. */
+/* From here on only the rows that want something. */
 lk_value lk_graph_select_out(lk_graph *graph, lk_value x);
+/* x is the final hidden state, normed: given out for the rows that want it. From here on only the
+ * rows that want logits. A graph without this gives logits alone. */
+lk_value lk_graph_select_logits(lk_graph *graph, lk_value x);
 /* Marks the logits, plans memory; returns the first error of all. A value that nothing uses is an
  * error too. */
 lk_status lk_graph_finish(lk_graph *graph, lk_value logits, lk_error *err);
+
+/* Elements of a hidden state that is given out; 0: none is. */
+static inline uint32_t lk_graph_hidden_width(const lk_graph *graph) {
+    return graph->hidden >= 0 ? graph->values[graph->hidden].width : 0;
+}
 
 #endif

@@ -11,7 +11,7 @@
 #include "model/model_parts.h"
 
 LK_NO_TAIL_PADDING(lk_model_params, flags);
-LK_NO_TAIL_PADDING(lk_model_info, n_bytes);
+LK_NO_TAIL_PADDING(lk_model_info, reserved);
 
 static lk_status load(lk_model *model, const char *path, const lk_model_params *params,
                       lk_error *err) {
@@ -107,7 +107,8 @@ lk_status lk_model_get_info(const lk_model *model, lk_model_info *info, lk_error
                             .n_experts_used = (int32_t)h->n_experts_used,
                             .n_ctx_train = (int64_t)h->n_ctx_train,
                             .n_params = model->n_params,
-                            .n_bytes = lk_gguf_file_bytes(model->gguf)};
+                            .n_bytes = lk_gguf_file_bytes(model->gguf),
+                            .pooling = h->pooling};
     (void)snprintf(info->arch, sizeof info->arch, "%s", model->arch->name);
     lk_gguf_value name;
     if (lk_gguf_find(model->gguf, "general.name", &name, NULL) == LK_OK &&

@@ -21,6 +21,7 @@ typedef struct lk_hparams {
     float rms_eps;
     uint64_t n_ctx_train;
     lk_rope_params rope;
+    lk_pooling pooling; /* of embeddings; LK_POOLING_NONE: the file says nothing */
 } lk_hparams;
 
 const lk_graph *lk_model_graph(const lk_model *model);

@@ -22,6 +22,7 @@ int reference_compute(const char *model_path, int k_type, int v_type, int stream
     params.kv_positions = 1024;
     params.max_rows = n_rows;
     params.max_logits = n_rows;
+    params.max_hidden = (uint32_t)n_rows;
     params.k_type = (lk_kv_type)k_type;
     params.v_type = (lk_kv_type)v_type;
     lk_context *context = NULL;
@@ -34,16 +35,18 @@ int reference_compute(const char *model_path, int k_type, int v_type, int stream
     for (int32_t i = 0; i < n_rows; i++) {
         rows[i].token = stream_token(stream, i, info.n_vocab);
         rows[i].pos = i;
-        rows[i].flags = LK_ROW_LOGITS;
+        rows[i].flags = LK_ROW_LOGITS | LK_ROW_HIDDEN;
     }
     REQUIRE_OK(lk_context_decode(context, rows, (size_t)n_rows, NULL, &err), err);
     int ok = 1;
     for (int32_t i = 0; i < n_rows; i++) {
-        const float *logits = NULL;
-        uint8_t digest[16];
-        REQUIRE_OK(lk_context_logits(context, (size_t)i, &logits, &err), err);
-        lk_logits_digest(logits, (size_t)info.n_vocab, digest);
-        ok = ok && fwrite(digest, 16, 1, out) == 1;
+        const float *values = NULL;
+        row_digests digests;
+        REQUIRE_OK(lk_context_logits(context, (size_t)i, &values, &err), err);
+        lk_logits_digest(values, (size_t)info.n_vocab, digests.logits);
+        REQUIRE_OK(lk_context_hidden(context, (size_t)i, &values, &err), err);
+        lk_logits_digest(values, (size_t)info.n_embd, digests.hidden);
+        ok = ok && fwrite(&digests, sizeof digests, 1, out) == 1;
     }
     ok = fclose(out) == 0 && ok;
     free(rows);
@@ -116,9 +119,10 @@ void reference_prepare(reference_set *set, const schedule *s) {
     for (int stream = 0; stream < N_STREAMS; stream++) {
         if (waiting[stream]) {
             size_t size = 0;
-            set->digests[s->k_type][s->v_type][stream] = lk_test_read(paths[stream], &size);
+            set->digests[s->k_type][s->v_type][stream] =
+                (row_digests *)(void *)lk_test_read(paths[stream], &size);
             (void)unlink(paths[stream]);
-            if (size != (size_t)stream_rows(stream) * 16) {
+            if (size != (size_t)stream_rows(stream) * sizeof(row_digests)) {
                 (void)fprintf(stderr, "a reference is incomplete\n");
                 exit(1);
             }

@@ -50,6 +50,8 @@ static void add_row(run *r, const int32_t planned[MAX_SLOTS], int32_t i_slot, in
     row->seq = r->s->slot_to_seq[i_slot];
     row->pos = pos;
     row->flags = last || (r->s->logits_mask >> (pos % 32) & 1u) ? (uint32_t)LK_ROW_LOGITS : 0u;
+    /* Beside logits, without them, and neither. */
+    row->flags |= r->s->logits_mask >> ((pos + 11) % 32) & 1u ? (uint32_t)LK_ROW_HIDDEN : 0u;
     row->reserved = 0;
     r->row_slot[r->n_rows++] = i_slot;
 }
@@ -95,34 +97,43 @@ static void lay_out_rows(run *r, const op *o, int32_t planned[MAX_SLOTS]) {
     }
 }
 
-static int compare_rows(run *r) {
+/* Nonzero when what row i got is what the sequence gets alone. */
+static int compare_values(run *r, size_t i, int is_hidden) {
     lk_error err;
+    const float *values = NULL;
+    const char *name = is_hidden ? "hidden state" : "logits";
+    const lk_status status = is_hidden ? lk_context_hidden(r->context, i, &values, &err)
+                                       : lk_context_logits(r->context, i, &values, &err);
+    if (status != LK_OK) {
+        return fail(r, name, status, &err);
+    }
+    uint8_t digest[16];
+    lk_logits_digest(values, (size_t)(is_hidden ? r->set->n_embd : r->set->n_vocab), digest);
+    const int32_t stream = r->slots[r->row_slot[i]].stream;
+    const row_digests *expected =
+        &r->set->digests[r->s->k_type][r->s->v_type][stream][r->rows[i].pos];
+    if (memcmp(digest, is_hidden ? expected->hidden : expected->logits, 16) == 0) {
+        return 1;
+    }
+    if (r->failed->i_op < 0) {
+        r->failed->i_op = r->i_op;
+        (void)snprintf(r->failed->text, sizeof r->failed->text,
+                       "operation %d: slot %d, stream %d, position %d, row %zu of %zu: the %s "
+                       "differ from those of the sequence alone",
+                       r->i_op, r->row_slot[i], stream, (int)r->rows[i].pos, i, r->n_rows, name);
+    }
+    return 0;
+}
+
+static int compare_rows(run *r) {
     for (size_t i = 0; i < r->n_rows; i++) {
-        if ((r->rows[i].flags & LK_ROW_LOGITS) == 0) {
-            continue;
-        }
-        const float *logits = NULL;
-        const lk_status status = lk_context_logits(r->context, i, &logits, &err);
-        if (status != LK_OK) {
-            return fail(r, "logits", status, &err);
-        }
-        uint8_t digest[16];
-        lk_logits_digest(logits, (size_t)r->set->n_vocab, digest);
-        const int32_t stream = r->slots[r->row_slot[i]].stream;
-        const uint8_t *expected =
-            r->set->digests[r->s->k_type][r->s->v_type][stream] + 16 * (size_t)r->rows[i].pos;
-        if (memcmp(digest, expected, 16) != 0) {
-            if (r->failed->i_op < 0) {
-                r->failed->i_op = r->i_op;
-                (void)snprintf(r->failed->text, sizeof r->failed->text,
-                               "operation %d: slot %d, stream %d, position %d, row %zu of %zu: the "
-                               "logits differ "
-                               "from those of the sequence alone",
-                               r->i_op, r->row_slot[i], stream, (int)r->rows[i].pos, i, r->n_rows);
-            }
+        const uint32_t flags = r->rows[i].flags;
+        if (((flags & LK_ROW_LOGITS) != 0 && !compare_values(r, i, 0)) ||
+            ((flags & LK_ROW_HIDDEN) != 0 && !compare_values(r, i, 1))) {
             return 0;
         }
-        r->seen->rows_compared++;
+        r->seen->rows_compared += (flags & LK_ROW_LOGITS) != 0;
+        r->seen->hidden_compared += (flags & LK_ROW_HIDDEN) != 0;
     }
     return 1;
 }
@@ -357,6 +368,7 @@ int schedule_run(lk_model *model, const reference_set *set, const schedule *s, c
     params.n_sequences = MAX_SLOTS;
     params.max_rows = s->max_rows;
     params.max_logits = MAX_STEP_ROWS;
+    params.max_hidden = MAX_STEP_ROWS;
     params.k_type = (lk_kv_type)s->k_type;
     params.v_type = (lk_kv_type)s->v_type;
     params.flags = LK_CONTEXT_POISON;

@@ -1,17 +1,25 @@
-/* runner.h - runs a schedule on a context and holds every row of logits against the digest of the
- * same row computed alone: in a fresh process, scalar, one thread, uncut. */
+/* runner.h - runs a schedule on a context and holds every row of logits and every hidden state
+ * against the digest of the same row computed alone: in a fresh process, scalar, one thread, uncut.
+ */
 #ifndef LK_RUNNER_H
 #define LK_RUNNER_H
 
 #include "lk/lk.h"
 #include "schedule.h"
 
+/* What a row is compared by. */
+typedef struct row_digests {
+    uint8_t logits[16];
+    uint8_t hidden[16];
+} row_digests;
+
 typedef struct reference_set {
     const char *program; /* this test's own binary, started again for every reference */
     const char *model_path;
     int32_t n_vocab;
-    int32_t n_streams;                 /* streams in use: others are folded into them */
-    uint8_t *digests[3][3][N_STREAMS]; /* [rows][16]; NULL: not computed yet */
+    int32_t n_embd;
+    int32_t n_streams;                     /* streams in use: others are folded into them */
+    row_digests *digests[3][3][N_STREAMS]; /* [rows] row_digests; NULL: not computed yet */
 } reference_set;
 
 /* What the schedules exercised, summed: index as in lk_context_stats, per instruction set (scalar,
@@ -19,6 +27,7 @@ typedef struct reference_set {
 typedef struct coverage {
     uint64_t mixed_calls[4][6];
     uint64_t rows_compared;
+    uint64_t hidden_compared;
     uint64_t rows_computed;
     uint64_t forks, truncations, bad_steps, cancelled, saves, full;
     uint64_t pages_copied;

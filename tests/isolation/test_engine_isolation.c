@@ -1,16 +1,18 @@
 /* test_engine_isolation.c - requests to an engine over a real model: with any number of slots, cold
  * and cached, put back for want of pages, cancelled beside each other, each gets the tokens and the
- * digests of logits that it gets alone, in a context of its own, one thread, one row at a time.
+ * digests of logits, or the embedding, that it gets alone, in a context of its own, one thread, one
+ * row at a time.
  *
  * The pieces that make up the prompts are few, so that prefixes are shared in all lengths; each
  * request has a code word, a seed, settings and a length of its own. */
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 
 #include "lk/lk.h"
 #include "lk_test.h"
 
-enum { MAX_PROMPT = 160, MAX_TOKENS = 100, MAX_JOBS = 512 };
+enum { MAX_PROMPT = 160, MAX_TOKENS = 100, MAX_JOBS = 512, MAX_WIDTH = 1024 };
 
 typedef struct job {
     int32_t prompt[MAX_PROMPT];
@@ -21,6 +23,10 @@ typedef struct job {
     int32_t wanted[MAX_TOKENS];
     uint8_t wanted_digests[MAX_TOKENS][16];
     int64_t cancel_after;
+    lk_pooling pooling;
+    bool normalise;
+    uint8_t wanted_embedding[16];
+    int n_embeddings;
     lk_request *request;
     int64_t n;
     bool differs;
@@ -36,6 +42,10 @@ static int on_event(void *ctx, const lk_event *event) {
         j->differs = j->differs || i >= j->n_wanted || j->wanted[i] != event->token ||
                      memcmp(j->wanted_digests[i], event->digest, 16) != 0;
         return j->cancel_after == 0 || j->n < j->cancel_after;
+    }
+    if (event->kind == LK_EVENT_EMBEDDING) {
+        j->n_embeddings++;
+        j->differs = j->differs || memcmp(j->wanted_embedding, event->digest, 16) != 0;
     }
     if (event->kind == LK_EVENT_END) {
         j->finish = event->finish;
@@ -62,11 +72,60 @@ static void draw_job(job *j, uint64_t *rng, int32_t n_vocab, uint32_t i) {
     j->sampler.repeat_penalty = lk_test_random(rng) % 3 == 0 ? 1.2f : 1;
     j->max_tokens = is_long ? MAX_TOKENS : 1 + (int64_t)(lk_test_random(rng) % 20);
     j->cancel_after = lk_test_random(rng) % 6 == 0 ? 1 + j->max_tokens / 2 : 0;
+    if (i % 4 == 3) {
+        j->pooling = (lk_pooling)(1 + i / 4 % 3);
+        j->normalise = i % 8 == 3;
+        j->max_tokens = j->cancel_after = 0;
+    }
+}
+
+/* The definition: docs/numerics.md, section 16. */
+static void pool(const job *j, double *sum, size_t width, uint8_t digest[16]) {
+    double divisor = j->pooling == LK_POOLING_MEAN ? (double)j->n_prompt : 1.0;
+    float embedding[MAX_WIDTH];
+    double squares = 0;
+    for (size_t i = 0; i < width; i++) {
+        squares += sum[i] * sum[i];
+    }
+    divisor = j->normalise ? sqrt(squares) : divisor;
+    for (size_t i = 0; i < width; i++) {
+        embedding[i] = (float)(sum[i] / divisor);
+    }
+    lk_logits_digest(embedding, width, digest);
+}
+
+static void embed_alone(lk_model *model, lk_context_params params, job *j) {
+    lk_error err;
+    lk_context *context = NULL;
+    const float *hidden = NULL;
+    lk_model_info info = LK_MODEL_INFO_INIT;
+    params.max_hidden = 1;
+    REQUIRE_OK(lk_model_get_info(model, &info, &err), err);
+    REQUIRE_OK(lk_context_create(model, &params, &context, &err), err);
+    const size_t width = (size_t)info.n_embd;
+    double sum[MAX_WIDTH] = {0};
+    CHECK(width <= MAX_WIDTH);
+    for (size_t pos = 0; pos < j->n_prompt; pos++) {
+        const lk_row row = {j->prompt[pos], 0, (int64_t)pos, LK_ROW_HIDDEN, 0};
+        const bool is_wanted = j->pooling == LK_POOLING_MEAN ||
+                               pos == (j->pooling == LK_POOLING_FIRST ? 0 : j->n_prompt - 1);
+        REQUIRE_OK(lk_context_decode(context, &row, 1, NULL, &err), err);
+        REQUIRE_OK(lk_context_hidden(context, 0, &hidden, &err), err);
+        for (size_t i = 0; i < width && is_wanted; i++) {
+            sum[i] += (double)hidden[i];
+        }
+    }
+    pool(j, sum, width, j->wanted_embedding);
+    lk_context_destroy(context);
 }
 
 /* The same alone. */
 static void compute_alone(lk_model *model, const lk_context_params *params, int32_t n_vocab,
                           job *j) {
+    if (j->pooling != LK_POOLING_NONE) {
+        embed_alone(model, *params, j);
+        return;
+    }
     lk_error err;
     lk_context *context = NULL;
     lk_sampler *sampler = NULL;
@@ -103,10 +162,12 @@ static void submit(lk_engine *engine, job *j) {
     params.n_prompt = j->n_prompt;
     params.sampler = &j->sampler;
     params.max_tokens = j->max_tokens;
-    params.flags = LK_REQUEST_DIGESTS;
+    params.flags = LK_REQUEST_DIGESTS | (j->normalise ? (uint32_t)LK_REQUEST_NORMALISE : 0u);
+    params.pooling = j->pooling;
     params.on_event = on_event;
     params.ctx = j;
     j->n = 0;
+    j->n_embeddings = 0;
     j->differs = false;
     REQUIRE_OK(lk_engine_submit(engine, &params, &j->request, &err), err);
 }
@@ -116,6 +177,9 @@ static void check_job(const job *j, uint32_t i, const char *when) {
     CHECK_MSG(!j->differs, "%s: request %u differs from itself alone", when, i);
     CHECK_MSG(!is_whole || j->n == j->n_wanted, "%s: request %u: %lld tokens, alone %lld", when, i,
               (long long)j->n, (long long)j->n_wanted);
+    CHECK_MSG(j->n_embeddings == (j->finish == LK_FINISH_END && j->pooling != LK_POOLING_NONE) ||
+                  j->pooling == LK_POOLING_NONE,
+              "%s: request %u: %d embeddings", when, i, j->n_embeddings);
     CHECK_MSG(j->finish != LK_FINISH_ERROR, "%s: request %u failed", when, i);
 }
 

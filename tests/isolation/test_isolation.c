@@ -92,11 +92,12 @@ static void fold_small(schedule *s, uint32_t i) {
 
 static void print_coverage(const coverage *seen, uint32_t n, const target *t) {
     (void)printf("%s: %u schedules, %" PRIu64 " rows computed, %" PRIu64
-                 " rows of logits compared; %" PRIu64 " forks, %" PRIu64 " truncations, %" PRIu64
-                 " refused steps, %" PRIu64 " cancelled, %" PRIu64 " saved and loaded, %" PRIu64
-                 " pages copied, %" PRIu64 " times full, %" PRIu64 " times too far back\n",
-                 t->name, n, seen->rows_computed, seen->rows_compared, seen->forks,
-                 seen->truncations, seen->bad_steps, seen->cancelled, seen->saves,
+                 " rows of logits and %" PRIu64 " hidden states compared; %" PRIu64
+                 " forks, %" PRIu64 " truncations, %" PRIu64 " refused steps, %" PRIu64
+                 " cancelled, %" PRIu64 " saved and loaded, %" PRIu64 " pages copied, %" PRIu64
+                 " times full, %" PRIu64 " times too far back\n",
+                 t->name, n, seen->rows_computed, seen->rows_compared, seen->hidden_compared,
+                 seen->forks, seen->truncations, seen->bad_steps, seen->cancelled, seen->saves,
                  seen->pages_copied, seen->full, seen->unreachable);
     for (int isa = 0; isa < N_ISAS && !t->is_family; isa++) {
         (void)printf("  %-7s kernel calls with rows of two or more sequences, at 2 rows %" PRIu64
@@ -121,7 +122,7 @@ static void check_coverage(const coverage *seen, uint32_t isa_present) {
     }
     CHECK(seen->forks > 0 && seen->truncations > 0 && seen->bad_steps > 0 &&
           seen->pages_copied > 0);
-    CHECK(seen->rows_compared > 0);
+    CHECK(seen->rows_compared > 0 && seen->hidden_compared > 0);
 }
 
 static uint32_t present_isa(lk_model *model) {
@@ -146,6 +147,7 @@ static void open_set(const target *t, lk_model **model, reference_set *set) {
     set->program = program_path;
     set->model_path = model_path(t);
     set->n_vocab = info.n_vocab;
+    set->n_embd = info.n_embd;
 }
 
 /* Schedules 0 .. n-1; every `wide_every`-th has long cuts, every 20th runs scalar. */

@@ -227,6 +227,110 @@ LK_TEST(prompts) {
     json_decref(rendered);
 }
 
+static const json_t *embedding_of(const json_t *answer, size_t i) {
+    const json_t *item = json_array_get(json_object_get(answer, "data"), i);
+    CHECK(json_integer_value(json_object_get(item, "index")) == (json_int_t)i);
+    return json_object_get(item, "embedding");
+}
+
+/* The bytes of a base64 text, at most `room`. */
+static size_t decode_base64(const char *text, unsigned char *bytes, size_t room) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0;
+    int n_bits = 0;
+    size_t n = 0;
+    for (; *text != '\0' && *text != '=' && n < room; text++) {
+        bits = bits << 6 | (uint32_t)(strchr(letters, *text) - letters);
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            bytes[n++] = (unsigned char)(bits >> n_bits);
+        }
+    }
+    return n;
+}
+
+/* The numbers, and the same as base64: bit for bit. */
+static void check_embedding(const json_t *numbers, const json_t *base64, double length) {
+    static float values[4096];
+    double squares = 0;
+    const size_t n =
+        decode_base64(json_string_value(base64), (unsigned char *)values, sizeof values) / 4;
+    CHECK(n > 16 && n == json_array_size(numbers));
+    for (size_t i = 0; i < n; i++) {
+        const double value = json_number_value(json_array_get(numbers, i));
+        CHECK((float)value == values[i]);
+        squares += value * value;
+    }
+    CHECK_MSG(length <= 0 || (squares > length - 1e-5 && squares < length + 1e-5), "length^2 %g",
+              squares);
+}
+
+LK_TEST(embeddings) {
+    static const char path[] = "/v1/embeddings";
+    static const char *const poolings[] = {"mean", "last", "first"};
+    json_t *tokens = post(process.port, "/tokenize",
+                          "{\"content\": \"The quick brown fox jumps\", \"add_special\": true}");
+    char *ids = json_dumps(json_object_get(tokens, "tokens"), JSON_COMPACT);
+    char body[2048];
+    json_t *last[3];
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(body, sizeof body,
+                       "{\"input\": [\"The quick brown fox jumps\", %s, \"A cat\"], \"pooling\": "
+                       "\"%s\"}",
+                       ids, poolings[i]);
+        json_t *many = post(process.port, path, body);
+        (void)snprintf(body, sizeof body,
+                       "{\"input\": %s, \"pooling\": \"%s\", \"encoding_format\": \"base64\"}", ids,
+                       poolings[i]);
+        last[i] = post(process.port, path, body);
+        CHECK(json_equal(embedding_of(many, 0), embedding_of(many, 1)));
+        CHECK(!json_equal(embedding_of(many, 0), embedding_of(many, 2)) || i == 2);
+        check_embedding(embedding_of(many, 1), embedding_of(last[i], 0), 1);
+        CHECK((size_t)usage_of(last[i], "prompt_tokens") ==
+              json_array_size(json_object_get(tokens, "tokens")));
+        CHECK(usage_of(many, "total_tokens") > 2 * usage_of(last[i], "total_tokens"));
+        json_decref(many);
+    }
+    CHECK(!json_equal(embedding_of(last[0], 0), embedding_of(last[1], 0)));
+    CHECK(!json_equal(embedding_of(last[0], 0), embedding_of(last[2], 0)));
+    /* Without a word of it: the mean, for a model that says nothing. */
+    (void)snprintf(body, sizeof body, "{\"input\": %s, \"encoding_format\": \"base64\"}", ids);
+    json_t *same = post(process.port, path, body);
+    CHECK(json_equal(embedding_of(same, 0), embedding_of(last[0], 0)));
+    (void)snprintf(body, sizeof body, "{\"input\": %s, \"normalize\": false}", ids);
+    json_t *raw = post(process.port, path, body);
+    json_t *again = post(process.port, path, body);
+    CHECK(json_equal(embedding_of(raw, 0), embedding_of(again, 0)));
+    for (int i = 0; i < 3; i++) {
+        json_decref(last[i]);
+    }
+    free(ids);
+    json_decref(same);
+    json_decref(raw);
+    json_decref(again);
+    json_decref(tokens);
+}
+
+/* More texts than may wait in the queue: they are taken in turn. */
+LK_TEST(many_embeddings) {
+    static char body[65536];
+    size_t n = (size_t)snprintf(body, sizeof body, "{\"input\": [");
+    for (int i = 0; i < 600; i++) {
+        n += (size_t)snprintf(body + n, sizeof body - n, "%s\"text number %d\"", i > 0 ? "," : "",
+                              i % 50);
+    }
+    (void)snprintf(body + n, sizeof body - n, "]}");
+    json_t *answer = post(process.port, "/v1/embeddings", body);
+    CHECK(json_array_size(json_object_get(answer, "data")) == 600);
+    for (size_t i = 0; i < 50; i++) {
+        CHECK(json_equal(embedding_of(answer, i), embedding_of(answer, i + 550)));
+    }
+    CHECK(!json_equal(embedding_of(answer, 1), embedding_of(answer, 2)));
+    json_decref(answer);
+}
+
 static int replay(json_t *answer, const char *path) {
     int status = 0;
     CHECK(json_dump_file(answer, path, 0) == 0);
@@ -428,6 +532,6 @@ static void stop(void) {
 }
 
 LK_TEST_MAIN(LK_RUN(start), LK_RUN(chats), LK_RUN(stops), LK_RUN(choices_and_seeds),
-             LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(receipts), LK_RUN(structured_output),
-             LK_RUN(tool_calls), LK_RUN(page), LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors),
-             LK_RUN(stop))
+             LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(embeddings), LK_RUN(many_embeddings),
+             LK_RUN(receipts), LK_RUN(structured_output), LK_RUN(tool_calls), LK_RUN(page),
+             LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors), LK_RUN(stop))

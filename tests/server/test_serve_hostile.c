@@ -196,6 +196,62 @@ static void check_fields(int port) {
     refused(port, text_path, "{\"prompt\": \"a\", \"suffix\": \"b\"}", 400, "suffix");
 }
 
+/* `n` times `unit` between two texts. */
+static char *repeated(const char *before, const char *unit, size_t n, const char *after) {
+    const size_t n_unit = strlen(unit);
+    const size_t n_before = strlen(before);
+    char *text = malloc(n_before + n * n_unit + strlen(after) + 1);
+    if (text == NULL) {
+        exit(1);
+    }
+    memcpy(text, before, n_before);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(text + n_before + i * n_unit, unit, n_unit);
+    }
+    memcpy(text + n_before + n * n_unit, after, strlen(after) + 1);
+    return text;
+}
+
+static void check_inputs(int port) {
+    static const char path[] = "/v1/embeddings";
+    static const char *const bad[][2] = {
+        {"{}", "input"},
+        {"{\"prompt\": \"a\"}", "input"},
+        {"{\"input\": null}", "input"},
+        {"{\"input\": \"\"}", "input"},
+        {"{\"input\": []}", "input"},
+        {"{\"input\": {}}", "input"},
+        {"{\"input\": [\"a\", \"\"]}", "input"},
+        {"{\"input\": [\"a\", []]}", "input"},
+        {"{\"input\": [\"a\", 1]}", "input"},
+        {"{\"input\": [1, -1]}", "input"},
+        {"{\"input\": [[99999999]]}", "input"},
+        {"{\"input\": \"a\", \"encoding_format\": \"int8\"}", "encoding_format"},
+        {"{\"input\": \"a\", \"encoding_format\": 1}", "encoding_format"},
+        {"{\"input\": \"a\", \"dimensions\": 7}", "dimensions"},
+        {"{\"input\": \"a\", \"dimensions\": 0}", "dimensions"},
+        {"{\"input\": \"a\", \"pooling\": \"cls\"}", "pooling"},
+        {"{\"input\": \"a\", \"pooling\": \"\"}", "pooling"},
+        {"{\"input\": \"a\", \"normalize\": \"yes\"}", "normalize"},
+        {"{\"input\": \"a\", \"timeout_ms\": -1}", "timeout_ms"},
+        {"{\"input\": \"a\", \"receipt\": true}", "receipt"},
+        {"{\"input\": \"a\", \"stream\": true}", "stream"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refused(port, path, bad[i][0], 400, bad[i][1]);
+    }
+    refused(port, path, "{\"input\": \"a\", \"model\": \"ada\"}", 404, "model");
+    char *many = repeated("{\"input\": [\"a\"", ", \"a\"", 2048, "]}");
+    refused(port, path, many, 400, "input");
+    free(many);
+    char *longer = repeated("{\"input\": [\"a\", \"", "word ", 3000, "\"]}");
+    http_answer a = http_call(port, "POST", path, longer);
+    check_error(&a, 400, "input", "a text that is too long");
+    CHECK(a.body != NULL && strstr(a.body, "has room for 512") != NULL);
+    http_free(&a);
+    free(longer);
+}
+
 static void check_messages(int port) {
     refused(port, chat_path, "{}", 400, "messages");
     refused(port, chat_path, "{\"messages\": []}", 400, "messages");
@@ -242,22 +298,6 @@ static void check_messages(int port) {
     }
 }
 
-/* `n` times `unit` between two texts. */
-static char *repeated(const char *before, const char *unit, size_t n, const char *after) {
-    const size_t n_unit = strlen(unit);
-    const size_t n_before = strlen(before);
-    char *text = malloc(n_before + n * n_unit + strlen(after) + 1);
-    if (text == NULL) {
-        exit(1);
-    }
-    memcpy(text, before, n_before);
-    for (size_t i = 0; i < n; i++) {
-        memcpy(text + n_before + i * n_unit, unit, n_unit);
-    }
-    memcpy(text + n_before + n * n_unit, after, strlen(after) + 1);
-    return text;
-}
-
 static void check_sizes(int port) {
     char *deep = repeated("{\"prompt\": ", "[", 20000, "");
     refused(port, text_path, deep, 400, NULL);
@@ -288,6 +328,7 @@ LK_TEST(bad_bodies) {
     neighbour_start(&n, process.port);
     check_json(process.port);
     check_fields(process.port);
+    check_inputs(process.port);
     check_messages(process.port);
     check_sizes(process.port);
     neighbour_stop(&n);

@@ -48,19 +48,33 @@ static void write_logits(uint64_t hash, float *logits) {
     }
 }
 
-void fake_logits(const int32_t *tokens, size_t n, float *logits) {
-    fake_logits_of(tokens, NULL, n, logits);
+static void write_hidden(uint64_t hash, float *hidden) {
+    for (uint64_t i = 0; i < FAKE_WIDTH; i++) {
+        hidden[i] = (float)((int64_t)(mix(hash ^ (i + 77)) % 2001u) - 1000) * 0.001f;
+    }
 }
 
-void fake_logits_of(const int32_t *tokens, const float *const *embeddings, size_t n,
-                    float *logits) {
+static uint64_t hash_of(const int32_t *tokens, const float *const *embeddings, size_t n) {
     uint64_t hash = 0;
     for (size_t i = 0; i < n; i++) {
         const float *embedding = embeddings != NULL ? embeddings[i] : NULL;
         hash = fold(hash, embedding != NULL ? word_of_vector(embedding, (int64_t)i)
                                             : word_of(tokens[i], (int64_t)i));
     }
-    write_logits(hash, logits);
+    return hash;
+}
+
+void fake_logits(const int32_t *tokens, size_t n, float *logits) {
+    fake_logits_of(tokens, NULL, n, logits);
+}
+
+void fake_logits_of(const int32_t *tokens, const float *const *embeddings, size_t n,
+                    float *logits) {
+    write_logits(hash_of(tokens, embeddings, n), logits);
+}
+
+void fake_hidden(const int32_t *tokens, size_t n, float *hidden) {
+    write_hidden(hash_of(tokens, NULL, n), hidden);
 }
 
 static lk_status fake_create(const lk_graph *graph, const lk_backend_params *params,
@@ -101,6 +115,7 @@ static uint64_t *cell(lk_backend *b, const lk_step_run *run, int64_t pos) {
 static void check_step(const lk_backend *b, const lk_step *step) {
     uint32_t n_covered = 0;
     uint32_t n_out = 0;
+    uint32_t n_hidden = 0;
     for (uint32_t i = 0; i < step->n_runs; i++) {
         const lk_step_run *run = &step->runs[i];
         fake.n_violations += run->first != n_covered || run->n == 0;
@@ -114,9 +129,11 @@ static void check_step(const lk_backend *b, const lk_step *step) {
             fake.n_violations += k > run->first && row->pos != step->rows[k - 1].pos + 1;
             fake.n_violations += row->i_out >= 0 && row->i_out != (int32_t)n_out;
             n_out += row->i_out >= 0;
+            n_hidden += row->wants_hidden;
         }
     }
-    fake.n_violations += n_covered != step->n_rows || n_out != step->n_out || step->n_rows == 0 ||
+    fake.n_violations += n_hidden != step->n_hidden || n_covered != step->n_rows ||
+                         n_out != step->n_out || step->n_rows == 0 ||
                          step->n_rows > b->params.max_rows || n_out > b->params.max_out;
 }
 
@@ -137,6 +154,7 @@ static lk_status fake_step(lk_backend *b, lk_step *step, lk_error *err) {
                                                           ? word_of_vector(row->embedding, row->pos)
                                                           : word_of(row->token, row->pos);
     }
+    uint32_t i_hidden = 0;
     for (uint32_t i = 0; i < step->n_rows; i++) {
         lk_step_row *row = &step->rows[i];
         uint64_t hash = 0;
@@ -155,6 +173,9 @@ static lk_status fake_step(lk_backend *b, lk_step *step, lk_error *err) {
         }
         if (row->i_out >= 0) {
             write_logits(hash, step->logits + (size_t)row->i_out * FAKE_VOCAB);
+        }
+        if (row->wants_hidden) {
+            write_hidden(hash, step->hidden + (size_t)i_hidden++ * FAKE_WIDTH);
         }
     }
     return LK_OK;
@@ -217,7 +238,9 @@ const lk_backend_ops fake_backend_ops = {
     .get_stats = fake_get_stats,
 };
 
-static const lk_graph fake_graph = {.n_vocab = FAKE_VOCAB, .n_embd = FAKE_EMBD};
+static lk_value_info fake_values[] = {{.width = FAKE_WIDTH}};
+static const lk_graph fake_graph = {
+    .n_vocab = FAKE_VOCAB, .n_embd = FAKE_EMBD, .values = fake_values, .n_values = 1, .hidden = 0};
 static const lk_context_source fake_source = {NULL, &fake_graph, &fake_backend_ops, 256};
 
 lk_status fake_context(const lk_context_params *params, lk_context **out, lk_error *err) {

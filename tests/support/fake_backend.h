@@ -11,6 +11,7 @@
 enum {
     FAKE_VOCAB = 24,
     FAKE_EMBD = 4,       /* of a vector in the place of a token */
+    FAKE_WIDTH = 3,      /* of hidden states */
     FAKE_BAD_TOKEN = 23, /* a row with this token is not finite: layer 3, operator matmul */
     FAKE_BAD_LAYER = 3
 };
@@ -38,6 +39,8 @@ lk_status fake_engine(const lk_engine_params *params, lk_engine **out, lk_error 
 
 /* The logits that follow n tokens, n >= 1: FAKE_VOCAB finite values. */
 void fake_logits(const int32_t *tokens, size_t n, float *logits);
+/* The hidden state of the last of n tokens: FAKE_WIDTH finite values. */
+void fake_hidden(const int32_t *tokens, size_t n, float *hidden);
 
 /* The same where some are vectors: embeddings[i] NULL means the token; the array may be NULL. */
 void fake_logits_of(const int32_t *tokens, const float *const *embeddings, size_t n, float *logits);

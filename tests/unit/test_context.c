@@ -143,7 +143,7 @@ LK_TEST(bad_rows_are_named) {
     check_refused(c, rows, n, LK_E_ARG, "row 3 (sequence 0): token 24, expected 0 .. 23");
     rows[3] = (lk_row){-1, 0, 13, 0, 0};
     check_refused(c, rows, n, LK_E_ARG, "token -1, expected 0 .. 23");
-    rows[3] = (lk_row){1, 0, 13, 2, 0};
+    rows[3] = (lk_row){1, 0, 13, 4, 0};
     check_refused(c, rows, n, LK_E_ARG, "unknown bits");
     rows[3] = (lk_row){1, 0, 13, 0, 9};
     check_refused(c, rows, n, LK_E_ARG, "unknown bits");
@@ -191,6 +191,42 @@ LK_TEST(too_many_logits_and_full) {
         }
         REQUIRE_OK(lk_context_decode(c, rows, n, NULL, &err), err);
     }
+    lk_context_destroy(c);
+}
+
+/* Rows that want logits, their hidden state, both and nothing, in any cut. */
+LK_TEST(hidden_states) {
+    lk_error err;
+    lk_context_params params = small_params();
+    params.max_hidden = 50;
+    lk_context *c = make(params);
+    lk_row rows[120];
+    int32_t tokens[120];
+    const float *values = NULL;
+    float wanted[FAKE_WIDTH];
+    size_t n = add_rows(rows, 0, 0, 0, 60);
+    n = add_rows(rows, n, 1, 0, 60);
+    for (size_t i = 0; i < n; i++) {
+        rows[i].flags = (i % 3 == 0 ? (uint32_t)LK_ROW_LOGITS : 0u) |
+                        (i % 5 < 2 ? (uint32_t)LK_ROW_HIDDEN : 0u);
+    }
+    REQUIRE_OK(lk_context_decode(c, rows, n, NULL, &err), err);
+    for (size_t i = 0; i < n; i++) {
+        const size_t pos = i % 60;
+        tokens[pos] = rows[i].token;
+        const lk_status status = lk_context_hidden(c, i, &values, &err);
+        CHECK((status == LK_OK) == (i % 5 < 2) && (values != NULL) == (status == LK_OK));
+        fake_hidden(tokens, pos + 1, wanted);
+        CHECK(status != LK_OK || memcmp(wanted, values, sizeof wanted) == 0);
+        CHECK((lk_context_logits(c, i, &values, &err) == LK_OK) == (i % 3 == 0));
+    }
+    n = add_rows(rows, 0, 2, 0, 51);
+    for (size_t i = 0; i < n; i++) {
+        rows[i].flags = LK_ROW_HIDDEN;
+    }
+    CHECK_STATUS(LK_E_LIMIT, lk_context_decode(c, rows, n, NULL, &err));
+    CHECK(strcmp(err.subject, "max_hidden") == 0 && fake.n_violations == 0);
+    CHECK_STATUS(LK_E_ARG, lk_context_hidden(c, 0, NULL, &err));
     lk_context_destroy(c);
 }
 
@@ -326,7 +362,7 @@ LK_TEST(parameters_are_checked) {
     static const char *const names[] = {"n_sequences", "n_sequences",  "max_rows", "max_rows",
                                         "max_logits",  "max_logits",   "k_type",   "v_type",
                                         "n_threads",   "kv_positions", "flags",    "struct_size",
-                                        "reserved"};
+                                        "max_hidden"};
     enum { N_CASES = sizeof names / sizeof names[0] };
     lk_context_params bad[N_CASES];
     for (size_t i = 0; i < N_CASES; i++) {
@@ -344,7 +380,7 @@ LK_TEST(parameters_are_checked) {
     bad[9].kv_positions = -1;
     bad[10].flags = 4;
     bad[11].struct_size = 8;
-    bad[12].reserved = 1;
+    bad[12].max_hidden = LK_MAX_LOGITS + 1;
     for (size_t i = 0; i < N_CASES; i++) {
         memset(&err, 0, sizeof err);
         CHECK_STATUS(LK_E_ARG, fake_context(&bad[i], &c, &err));
@@ -585,7 +621,7 @@ LK_TEST(digest_of_logits) {
 }
 
 LK_TEST_MAIN(LK_RUN(interleaved_rows), LK_RUN(fork_copies_on_write), LK_RUN(bad_rows_are_named),
-             LK_RUN(too_many_logits_and_full), LK_RUN(failed_rows),
+             LK_RUN(too_many_logits_and_full), LK_RUN(hidden_states), LK_RUN(failed_rows),
              LK_RUN(failed_device_undoes_all), LK_RUN(cancelling), LK_RUN(sequence_arguments),
              LK_RUN(parameters_are_checked), LK_RUN(random_schedules),
              LK_RUN(vectors_in_place_of_tokens), LK_RUN(digest_of_logits))

@@ -631,6 +631,7 @@ LK_TEST(refused_requests) {
     REFUSED(LK_E_ARG, "n_top_logprobs", j.params.n_top_logprobs = LK_MAX_TOP_LOGPROBS + 1);
     REFUSED(LK_E_ARG, "flags", j.params.flags = 1u << 20);
     REFUSED(LK_E_ARG, "struct_size", j.params.struct_size--);
+    REFUSED(LK_E_ARG, "reserved", j.params.reserved = 1);
     REFUSED(LK_E_ARG, "temperature", j.sampler.temperature = NAN);
     REFUSED(LK_E_ARG, "top_p", j.sampler.top_p = 2);
     job_init(&j);

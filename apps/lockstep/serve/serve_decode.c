@@ -362,6 +362,8 @@ static bool decode_logprobs(const json_t *root, serve_settings *s, serve_problem
         }
         s->logprobs = n > 0;
         break;
+    default:
+        break;
     }
     s->n_top = n > 0 ? n : 0;
     return true;
@@ -391,9 +393,12 @@ bool serve_is_ids(const json_t *value, int32_t n_vocab) {
 /* A string, ids, or an array of these. */
 static bool decode_prompt(const json_t *root, serve_settings *s, int32_t n_vocab,
                           serve_problem *problem) {
-    s->prompt = json_object_get(root, "prompt");
+    const bool is_input = s->kind == SERVE_EMBEDDING;
+    const char *name = is_input ? "input" : "prompt";
+    const size_t most = is_input ? SERVE_MAX_INPUTS : SERVE_MAX_PROMPTS;
+    s->prompt = json_object_get(root, name);
     if (s->prompt == NULL || json_is_null(s->prompt)) {
-        return serve_fail(problem, 400, "missing_parameter", "prompt", "'prompt' is missing");
+        return serve_fail(problem, 400, "missing_parameter", name, "'%s' is missing", name);
     }
     if (json_is_string(s->prompt) || serve_is_ids(s->prompt, n_vocab)) {
         s->n_prompts = 1;
@@ -401,21 +406,21 @@ static bool decode_prompt(const json_t *root, serve_settings *s, int32_t n_vocab
     }
     const size_t n = json_array_size(s->prompt);
     if (!json_is_array(s->prompt) || n == 0) {
-        return serve_fail(problem, 400, "invalid_type", "prompt",
-                          "'prompt' must be a text, an array of token ids, or an array of these");
+        return serve_fail(problem, 400, "invalid_type", name,
+                          "'%s' must be a text, an array of token ids, or an array of these", name);
     }
-    if (n > SERVE_MAX_PROMPTS || s->kind == SERVE_LLAMA) {
-        return serve_fail(problem, 400, "out_of_range", "prompt",
-                          "'prompt' has %zu entries that are no token ids, at most %d", n,
-                          s->kind == SERVE_LLAMA ? 0 : SERVE_MAX_PROMPTS);
+    if (n > most || s->kind == SERVE_LLAMA) {
+        return serve_fail(problem, 400, "out_of_range", name,
+                          "'%s' has %zu entries that are no token ids, at most %zu", name, n,
+                          s->kind == SERVE_LLAMA ? 0 : most);
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(s->prompt, i);
         if (!json_is_string(item) && !serve_is_ids(item, n_vocab)) {
-            return serve_fail(problem, 400, "invalid_value", "prompt",
-                              "entry %zu of 'prompt' is neither a text nor an array of token ids "
+            return serve_fail(problem, 400, "invalid_value", name,
+                              "entry %zu of '%s' is neither a text nor an array of token ids "
                               "0 .. %d",
-                              i, n_vocab - 1);
+                              i, name, n_vocab - 1);
         }
     }
     s->n_prompts = n;
@@ -505,8 +510,71 @@ static bool decode_counts(const json_t *root, serve_settings *s, int32_t max_cho
     return true;
 }
 
+/* ---- embeddings ---- */
+
+lk_pooling serve_parse_pooling(const char *name) {
+    static const char *const names[] = {"", "mean", "first", "last"};
+    lk_pooling pooling = LK_POOLING_LAST;
+    while (pooling != LK_POOLING_NONE && strcmp(name, names[pooling]) != 0) {
+        pooling--;
+    }
+    return pooling;
+}
+
+/* Fields that other servers have for embeddings. */
+static bool check_unsupported_input(const json_t *root, serve_problem *problem) {
+    static const char *const names[] = {"truncate_prompt_tokens", "receipt", "stream"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const json_t *value = json_object_get(root, names[i]);
+        if (value != NULL && !json_is_null(value) && !json_is_false(value)) {
+            return serve_fail(problem, 400, "unsupported_parameter", names[i],
+                              "'%s' is not supported for embeddings", names[i]);
+        }
+    }
+    return true;
+}
+
+static bool decode_embedding(const json_t *root, const serve_defaults *defaults, serve_settings *s,
+                             serve_problem *problem) {
+    const char *format = "float";
+    const char *pooling = NULL;
+    int64_t dimensions = defaults->n_embd;
+    s->max_tokens = 0;
+    s->normalise = true;
+    s->pooling = defaults->pooling;
+    if (!decode_prompt(root, s, defaults->n_vocab, problem) ||
+        !field_text(root, "model", 1024, &s->model, problem) ||
+        !check_unsupported_input(root, problem) ||
+        !field_text(root, "encoding_format", 32, &format, problem) ||
+        !field_text(root, "pooling", 32, &pooling, problem) ||
+        !field_int(root, "dimensions", 1, INT32_MAX, &dimensions, problem) ||
+        !field_bool(root, "normalize", &s->normalise, problem) ||
+        !field_bool(root, "cache_prompt", &s->cache_prompt, problem) ||
+        !field_int(root, "timeout_ms", 1, INT32_MAX, &s->timeout_ms, problem)) {
+        return false;
+    }
+    s->base64 = strcmp(format, "base64") == 0;
+    if (!s->base64 && strcmp(format, "float") != 0) {
+        return serve_fail(problem, 400, "invalid_value", "encoding_format",
+                          "'encoding_format' is '%s', expected float or base64", format);
+    }
+    if (pooling != NULL && (s->pooling = serve_parse_pooling(pooling)) == LK_POOLING_NONE) {
+        return serve_fail(problem, 400, "invalid_value", "pooling",
+                          "'pooling' is '%s', expected mean, first or last", pooling);
+    }
+    if (dimensions != defaults->n_embd) {
+        return serve_fail(problem, 400, "unsupported_value", "dimensions",
+                          "'dimensions' is %lld, this model's embeddings have %d",
+                          (long long)dimensions, defaults->n_embd);
+    }
+    return true;
+}
+
 static bool decode_all(const json_t *root, const serve_defaults *defaults, serve_settings *s,
                        serve_problem *problem) {
+    if (s->kind == SERVE_EMBEDDING) {
+        return decode_embedding(root, defaults, s, problem);
+    }
     const bool has_prompt = s->kind == SERVE_CHAT
                                 ? decode_messages(root, s, problem)
                                 : decode_prompt(root, s, defaults->n_vocab, problem);

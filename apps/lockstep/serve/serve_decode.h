@@ -3,16 +3,21 @@
 #ifndef LK_SERVE_DECODE_H
 #define LK_SERVE_DECODE_H
 
+#include "lk/model.h"
 #include "lk/sampler.h"
 #include "serve_fields.h"
 
 typedef enum serve_kind {
     SERVE_CHAT,       /* /v1/chat/completions */
     SERVE_COMPLETION, /* /v1/completions */
-    SERVE_LLAMA       /* /completion, as llama-server has it */
+    SERVE_LLAMA,      /* /completion, as llama-server has it */
+    SERVE_EMBEDDING,  /* /v1/embeddings */
+    SERVE_N_KINDS
 } serve_kind;
 
-enum { SERVE_MAX_STOPS = 16, SERVE_MAX_STOP_BYTES = 1024, SERVE_MAX_PROMPTS = 64 };
+enum { SERVE_MAX_STOPS = 16, SERVE_MAX_STOP_BYTES = 1024 };
+/* Prompts of one request; texts of one request for embeddings. */
+enum { SERVE_MAX_PROMPTS = 64, SERVE_MAX_INPUTS = 2048 };
 
 /* What the text must keep to. */
 typedef enum serve_grammar {
@@ -38,7 +43,7 @@ typedef struct serve_settings {
     const char *model;      /* NULL: not given; borrowed from root, likewise below */
     const json_t *messages; /* SERVE_CHAT: an array that is not empty */
     const json_t *tools;    /* SERVE_CHAT: those that may be called; NULL: none */
-    const json_t *prompt;   /* the others: checked by serve_count_prompts */
+    const json_t *prompt;   /* the others: of one of the forms that serve_prompt_at takes apart */
     size_t n_prompts;
     bool stream;
     bool include_usage;
@@ -61,6 +66,9 @@ typedef struct serve_settings {
     bool receipt;
     bool cache_prompt;
     int64_t timeout_ms; /* 0: the server's */
+    lk_pooling pooling; /* SERVE_EMBEDDING, likewise below */
+    bool normalise;
+    bool base64;
 } serve_settings;
 
 /* What a server fills in where a request says nothing. */
@@ -69,6 +77,8 @@ typedef struct serve_defaults {
     int64_t max_tokens;
     int32_t n_vocab;
     int32_t max_choices; /* of one request, over all its prompts */
+    int32_t n_embd;
+    lk_pooling pooling;
 } serve_defaults;
 
 /* Parses JSON as any endpoint takes it: an object. NULL and a problem otherwise. */
@@ -78,6 +88,8 @@ bool serve_decode(serve_kind kind, const char *body, size_t n_bytes, const serve
                   serve_settings *settings, serve_problem *problem);
 void serve_settings_free(serve_settings *settings);
 
+/* "mean", "first", "last"; LK_POOLING_NONE for any other name. */
+lk_pooling serve_parse_pooling(const char *name);
 /* Whether an array is one prompt of token ids, each in the vocabulary. */
 bool serve_is_ids(const json_t *value, int32_t n_vocab);
 /* Prompt i of settings->n_prompts: a string, or an array of ids. */

@@ -48,6 +48,7 @@ static void job_free(serve_job *job) {
         serve_answer_free(&job->choices[i].answer);
         free(job->choices[i].text.data);
         tokens_free(&job->choices[i].tokens);
+        free(job->choices[i].embedding);
     }
     for (size_t i = 0; job->prompts != NULL && i < job->settings.n_prompts; i++) {
         lk_request_release(job->prompts[i].request);
@@ -277,11 +278,37 @@ static void count_end(serve_job *job) {
     (void)pthread_mutex_unlock(&job->counters->lock);
 }
 
+static void take_embedding(serve_choice *choice, const lk_event *event) {
+    const size_t n = (size_t)event->n_embedding;
+    choice->embedding = malloc(n * sizeof choice->embedding[0]);
+    if (choice->embedding == NULL) {
+        fail_memory(choice);
+        return;
+    }
+    memcpy(choice->embedding, event->embedding, n * sizeof choice->embedding[0]);
+    choice->n_embedding = n;
+}
+
+static bool submit_next(serve_job *job, serve_problem *problem);
+
+/* One prompt is done: its place is for the next one, where some wait. */
+static void go_on(serve_job *job) {
+    serve_problem problem;
+    if (job->settings.kind == SERVE_EMBEDDING && !submit_next(job, &problem)) {
+        (void)pthread_mutex_lock(&job->lock);
+        job->problem = problem;
+        (void)pthread_mutex_unlock(&job->lock);
+    }
+}
+
 static int on_event(void *ctx, const lk_event *event) {
     serve_prompt *prompt = ctx;
     serve_job *job = prompt->job;
     serve_choice *choice = &job->choices[prompt->i_first + (size_t)event->choice];
     int goes_on = 1;
+    if (event->kind == LK_EVENT_DONE) {
+        go_on(job);
+    }
     (void)pthread_mutex_lock(&job->lock);
     switch (event->kind) {
     case LK_EVENT_PROMPT_TOKEN:
@@ -292,8 +319,14 @@ static int on_event(void *ctx, const lk_event *event) {
     case LK_EVENT_TOKEN:
         goes_on = take_token(job, choice, event);
         break;
+    case LK_EVENT_EMBEDDING:
+        take_embedding(choice, event);
+        break;
     case LK_EVENT_END:
         end_choice(job, choice, event);
+        /* A list of embeddings is whole or it is nothing. */
+        job->is_cancelled = job->is_cancelled || (job->settings.kind == SERVE_EMBEDDING &&
+                                                  choice->finish != LK_FINISH_END);
         break;
     case LK_EVENT_DONE:
         if (--job->n_open == 0) {
@@ -359,8 +392,16 @@ bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_proble
                       err.message);
 }
 
-static bool submit(serve_job *job, lk_engine *engine, serve_prompt *prompt, uint32_t timeout_ms,
-                   serve_problem *problem) {
+/* What is left of the job's time, at least a millisecond; 0: any. */
+static uint32_t time_left_ms(const serve_job *job) {
+    const double left = (double)job->timeout_ms - 1000 * (lk_console_seconds() - job->start_s);
+    if (job->timeout_ms == 0) {
+        return 0;
+    }
+    return left > 1 ? (uint32_t)left : 1;
+}
+
+static bool submit(serve_job *job, serve_prompt *prompt, serve_problem *problem) {
     const serve_settings *s = &job->settings;
     lk_error err;
     lk_request_params params = LK_REQUEST_PARAMS_INIT;
@@ -373,34 +414,62 @@ static bool submit(serve_job *job, lk_engine *engine, serve_prompt *prompt, uint
     params.max_tokens = s->max_tokens;
     params.n_choices = (int32_t)s->n;
     params.n_top_logprobs = s->logprobs ? (int32_t)s->n_top : 0;
-    params.flags = (s->receipt ? LK_REQUEST_DIGESTS : 0u) |
-                   (s->logprobs ? LK_REQUEST_LOGPROBS : 0u) |
-                   (s->logprobs && s->echo ? LK_REQUEST_PROMPT_LOGPROBS : 0u) |
-                   (s->cache_prompt ? 0u : LK_REQUEST_NO_CACHE);
-    params.timeout_ms = timeout_ms;
+    params.flags =
+        (s->receipt ? LK_REQUEST_DIGESTS : 0u) | (s->logprobs ? LK_REQUEST_LOGPROBS : 0u) |
+        (s->logprobs && s->echo ? LK_REQUEST_PROMPT_LOGPROBS : 0u) |
+        (s->cache_prompt ? 0u : LK_REQUEST_NO_CACHE) | (s->normalise ? LK_REQUEST_NORMALISE : 0u);
+    params.timeout_ms = time_left_ms(job);
     params.on_event = on_event;
     params.ctx = prompt;
     params.grammar = job->grammar;
     params.trie = job->grammar != NULL ? job->trie : NULL;
+    params.pooling = s->pooling;
     (void)pthread_mutex_lock(&job->lock);
     job->n_holders++;
     job->n_open++;
     (void)pthread_mutex_unlock(&job->lock);
     lk_request *request = NULL;
-    const lk_status status = lk_engine_submit(engine, &params, &request, &err);
+    const lk_status status = lk_engine_submit(job->engine, &params, &request, &err);
     (void)pthread_mutex_lock(&job->lock);
-    prompt->request = request;
+    /* Who cancelled the job meanwhile has not met this one. */
+    lk_request *unwanted = job->is_cancelled ? request : NULL;
+    prompt->request = unwanted == NULL ? request : NULL;
     if (status != LK_OK) {
         job->n_holders--; /* the caller holds the job still, and serve_job_start keeps it open */
         job->n_open--;
     }
     (void)pthread_mutex_unlock(&job->lock);
-    return status == LK_OK || serve_fail_status(problem, &err);
+    lk_request_release(unwanted);
+    if (status == LK_OK) {
+        return true;
+    }
+    (void)serve_fail_status(problem, &err);
+    if (s->kind == SERVE_EMBEDDING && strcmp(problem->param, "prompt") == 0) {
+        (void)snprintf(problem->param, sizeof problem->param, "input");
+    }
+    return false;
 }
 
-bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms,
+/* The next prompt, where there is one and the job goes on. */
+static bool submit_next(serve_job *job, serve_problem *problem) {
+    (void)pthread_mutex_lock(&job->lock);
+    const bool has_next = job->n_submitted < job->settings.n_prompts && !job->is_cancelled;
+    const size_t i = has_next ? job->n_submitted++ : 0;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (!has_next || submit(job, &job->prompts[i], problem)) {
+        return true;
+    }
+    serve_job_cancel(job);
+    return false;
+}
+
+bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms, size_t n_at_once,
                      serve_problem *problem) {
+    const size_t n_prompts = job->settings.n_prompts;
+    const bool in_turn = job->settings.kind == SERVE_EMBEDDING && n_at_once < n_prompts;
     job->start_s = lk_console_seconds();
+    job->engine = engine;
+    job->timeout_ms = timeout_ms;
     (void)pthread_mutex_lock(&job->counters->lock);
     job->counters->jobs++;
     job->counters->open_jobs++;
@@ -409,30 +478,28 @@ bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms,
     job->n_open++; /* so that the first prompts do not end the job alone */
     (void)pthread_mutex_unlock(&job->lock);
     bool ok = true;
-    for (size_t i = 0; i < job->settings.n_prompts && ok; i++) {
-        ok = submit(job, engine, &job->prompts[i], timeout_ms, problem);
+    for (size_t i = 0; i < (in_turn ? n_at_once : n_prompts) && ok; i++) {
+        ok = submit_next(job, problem);
     }
     (void)pthread_mutex_lock(&job->lock);
     if (--job->n_open == 0) {
         count_end(job);
     }
     (void)pthread_mutex_unlock(&job->lock);
-    if (!ok) {
-        serve_job_cancel(job);
-    }
     return ok;
 }
 
 void serve_job_cancel(serve_job *job) {
-    lk_request *requests[SERVE_MAX_PROMPTS] = {NULL};
     (void)pthread_mutex_lock(&job->lock);
     job->is_cancelled = true;
     for (size_t i = 0; i < job->settings.n_prompts; i++) {
-        requests[i] = job->prompts[i].request;
+        lk_request *request = job->prompts[i].request;
         job->prompts[i].request = NULL;
+        if (request != NULL) {
+            (void)pthread_mutex_unlock(&job->lock);
+            lk_request_release(request);
+            (void)pthread_mutex_lock(&job->lock);
+        }
     }
     (void)pthread_mutex_unlock(&job->lock);
-    for (size_t i = 0; i < job->settings.n_prompts; i++) {
-        lk_request_release(requests[i]);
-    }
 }

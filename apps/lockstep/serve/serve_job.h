@@ -42,6 +42,8 @@ typedef struct serve_choice {
     lk_finish finish; /* 0: goes on */
     lk_error error;
     int64_t n_cached;
+    float *embedding; /* [n_embedding]; NULL: none */
+    size_t n_embedding;
     /* What the connection has sent. */
     size_t n_sent;
     size_t n_sent_tokens;
@@ -74,9 +76,13 @@ typedef struct serve_job {
     serve_prompt *prompts; /* [settings.n_prompts] */
     serve_choice *choices; /* [n_choices] */
     size_t n_choices;
-    size_t n_open; /* requests that are not done */
+    size_t n_open;      /* requests that are not done */
+    size_t n_submitted; /* prompts */
+    lk_engine *engine;
+    uint32_t timeout_ms; /* 0: none */
     bool is_cancelled;
-    bool has_ended; /* of a stream: its last event is rendered */
+    serve_problem problem; /* status 0: none; else a later prompt could not be submitted */
+    bool has_ended;        /* of a stream: its last event is rendered */
     /* Called with the lock when there is news: any if wants_all, else only that all is done. */
     void (*wake)(void *ctx);
     void *wake_ctx; /* NULL: nobody listens */
@@ -93,8 +99,9 @@ serve_job *serve_job_create(serve_settings *settings, const lk_tokenizer *tokeni
 /* Compiles the grammar that the settings ask for, if any. That of tool calls needs the tree that
  * has marks, the others the one without. */
 bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_problem *problem);
-/* Submits all prompts; when one is refused the others are cancelled. timeout_ms 0: none. */
-bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms,
+/* Submits all prompts; of embeddings n_at_once, and another one whenever one is done. When one is
+ * refused the others are cancelled. timeout_ms 0: none. */
+bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms, size_t n_at_once,
                      serve_problem *problem);
 void serve_job_cancel(serve_job *job);
 void serve_job_drop(serve_job *job); /* one holder less; accepts NULL */

@@ -43,6 +43,7 @@ typedef struct serve_options {
     lk_kv_type k_type;
     lk_kv_type v_type;
     lk_sampler_params sampler;
+    lk_pooling pooling; /* of embeddings; LK_POOLING_NONE: the model's */
     bool no_cache;
     bool no_repack;
     bool log_requests;
@@ -51,6 +52,7 @@ typedef struct serve_options {
 /* What the command line named, and the files that were read for it. */
 typedef struct serve_arguments {
     const char *kv_type;
+    const char *pooling;
     const char *key_file_path;
     const char *certificate_path;
     const char *key_path;
@@ -166,6 +168,8 @@ json_t *server_render_whole(const server *s, serve_job *job);
 /* Appends events of a stream that are due to `out`, not too many at once; none when nothing is due
  * or all is sent (job->has_ended). False when memory is short. */
 bool server_render_events(const server *s, serve_job *job, lk_buffer *out);
+/* server_embeddings.c: the whole answer, as text. False when memory is short. */
+bool server_render_embeddings(const server *s, const serve_job *job, lk_buffer *out);
 /* server_receipt.c */
 json_t *server_receipt(const server *s, const serve_job *job, size_t i_choice);
 

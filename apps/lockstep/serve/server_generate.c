@@ -7,8 +7,8 @@
 
 /* ---- prompts ---- */
 
-static bool encode_text(const server *s, const char *text, size_t n, serve_prompt *prompt,
-                        serve_problem *problem) {
+static bool encode_text(const server *s, const char *text, size_t n, bool goes_on,
+                        serve_prompt *prompt, serve_problem *problem) {
     lk_error err;
     size_t capacity = n / 2 + 16;
     const uint32_t flags = LK_TOKENIZE_ADD_SPECIAL | LK_TOKENIZE_PARSE_SPECIAL;
@@ -29,7 +29,7 @@ static bool encode_text(const server *s, const char *text, size_t n, serve_promp
         capacity = prompt->n_ids;
     }
     /* A prompt is to be continued: the end that some models add does not belong here. */
-    if (prompt->n_ids > 1 && lk_tokenizer_adds_eos(s->tokenizer) &&
+    if (goes_on && prompt->n_ids > 1 && lk_tokenizer_adds_eos(s->tokenizer) &&
         prompt->ids[prompt->n_ids - 1] == lk_tokenizer_eos(s->tokenizer)) {
         prompt->n_ids--;
     }
@@ -78,12 +78,15 @@ static bool make_prompt(server *s, serve_job *job, size_t i, serve_problem *prob
             server_encode_chat(s, settings->root, NULL, &prompt->ids, &prompt->n_ids, job, problem);
     } else {
         const json_t *given = serve_prompt_at(settings, i);
-        ok = json_is_string(given) ? encode_text(s, json_string_value(given),
-                                                 json_string_length(given), prompt, problem)
-                                   : copy_ids(given, prompt, problem);
+        ok = json_is_string(given)
+                 ? encode_text(s, json_string_value(given), json_string_length(given),
+                               settings->kind != SERVE_EMBEDDING, prompt, problem)
+                 : copy_ids(given, prompt, problem);
     }
     if (ok && prompt->n_ids == 0) {
-        return serve_fail(problem, 400, "invalid_value", "prompt", "the prompt is empty");
+        return serve_fail(problem, 400, "invalid_value",
+                          settings->kind == SERVE_EMBEDDING ? "input" : "prompt",
+                          "text %zu of the request is empty", i);
     }
     if (ok && settings->echo && !echo_prompt(s, job, prompt)) {
         return serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the prompt");
@@ -195,6 +198,18 @@ static serve_job *make_job(exchange *x, serve_kind kind, serve_problem *problem)
     return job;
 }
 
+/* The job is done: nobody else uses it. */
+static enum MHD_Result answer_embeddings(exchange *x) {
+    lk_buffer text = {0};
+    if (!server_render_embeddings(x->server, x->job, &text)) {
+        serve_problem problem;
+        free(text.data);
+        (void)serve_fail(&problem, 500, "out_of_memory", NULL, "out of memory for the answer");
+        return server_reply_problem(x, &problem);
+    }
+    return server_reply_text(x, MHD_HTTP_OK, "application/json", text.data, text.n, false);
+}
+
 static enum MHD_Result answer_whole(exchange *x) {
     serve_problem problem;
     json_t *answer = NULL;
@@ -205,10 +220,14 @@ static enum MHD_Result answer_whole(exchange *x) {
         return MHD_YES;
     }
     const bool has_failed = server_find_failure(x->job, &problem);
-    if (!has_failed) {
+    const bool is_embedding = x->job->settings.kind == SERVE_EMBEDDING;
+    if (!has_failed && !is_embedding) {
         answer = server_render_whole(x->server, x->job);
     }
     (void)pthread_mutex_unlock(&x->job->lock);
+    if (!has_failed && is_embedding) {
+        return answer_embeddings(x);
+    }
     return has_failed ? server_reply_problem(x, &problem)
                       : server_reply_json(x, MHD_HTTP_OK, answer);
 }
@@ -228,7 +247,9 @@ static enum MHD_Result generate(exchange *x, serve_kind kind) {
         return server_reply_problem(x, &problem);
     }
     server_watch_working(s, x->socket, x->job);
-    if (!serve_job_start(x->job, s->engine, time_limit_ms(s, &x->job->settings), &problem)) {
+    const size_t n_at_once = 2 * (size_t)s->options.n_slots;
+    if (!serve_job_start(x->job, s->engine, time_limit_ms(s, &x->job->settings), n_at_once,
+                         &problem)) {
         return server_reply_problem(x, &problem);
     }
     return x->job->settings.stream ? begin_stream(x) : answer_whole(x);
@@ -244,4 +265,8 @@ enum MHD_Result server_completion(exchange *x) {
 
 enum MHD_Result server_llama(exchange *x) {
     return generate(x, SERVE_LLAMA);
+}
+
+enum MHD_Result server_embeddings(exchange *x) {
+    return generate(x, SERVE_EMBEDDING);
 }

@@ -21,6 +21,7 @@ static const char help[] =
     "  --no-repack             compute from the mapped file; never changes the output\n"
     "  --no-cache              keep no prefixes for later requests\n"
     "  --alias NAME            the model's id (default: the file's name)\n"
+    "  --pooling P             of embeddings: mean, first, last (default: the model's, else mean)\n"
     "  --chat-template T       chatml, or a file with a Jinja template (default: the model's)\n"
     "  --temp T --top-k N --top-p P --min-p P      defaults of requests (0.8, 40, 0.95, 0.05)\n"
     "  --queue N               sequences that may wait (256); beyond that: 503\n"
@@ -91,6 +92,12 @@ static bool read_files(serve_arguments *a, serve_options *o) {
     return true;
 }
 
+static bool choose_pooling(const serve_arguments *a, serve_options *o) {
+    o->pooling = a->pooling != NULL ? serve_parse_pooling(a->pooling) : LK_POOLING_NONE;
+    return a->pooling == NULL || o->pooling != LK_POOLING_NONE ||
+           lk_console_error("serve", "--pooling %s, expected mean, first or last", a->pooling) == 0;
+}
+
 static void fill_defaults(serve_options *o) {
     *o = (serve_options){
         .host = "127.0.0.1",
@@ -128,6 +135,7 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
         {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
         {"--no-cache", NULL, LK_OPTION_FLAG, &o->no_cache, 0, 0, NULL},
         {"--alias", NULL, LK_OPTION_TEXT, &o->alias, 0, 0, NULL},
+        {"--pooling", NULL, LK_OPTION_TEXT, &a->pooling, 0, 0, NULL},
         {"--chat-template", NULL, LK_OPTION_TEXT, &o->chat_template, 0, 0, NULL},
         {"--temp", NULL, LK_OPTION_REAL, &temperature, 0, 100, NULL},
         {"--top-k", NULL, LK_OPTION_INT, &top_k, 0, INT32_MAX, NULL},
@@ -161,8 +169,8 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
     o->sampler.top_p = (float)top_p;
     o->sampler.min_p = (float)min_p;
     o->sampler.top_k = (int32_t)top_k;
-    const bool ok =
-        lk_parse_kv_type("serve", a->kv_type, &o->k_type, &o->v_type) && read_files(a, o);
+    const bool ok = lk_parse_kv_type("serve", a->kv_type, &o->k_type, &o->v_type) &&
+                    choose_pooling(a, o) && read_files(a, o);
     *exit_status = ok ? 0 : 2;
     return ok;
 }

@@ -123,6 +123,10 @@ static json_t *id_list(const serve_tokens *tokens, size_t first, size_t end) {
 /* ---- ends ---- */
 
 bool server_find_failure(const serve_job *job, serve_problem *problem) {
+    if (job->problem.status != 0) {
+        *problem = job->problem;
+        return true;
+    }
     for (size_t i = 0; i < job->n_choices; i++) {
         const serve_choice *choice = &job->choices[i];
         if (choice->finish == LK_FINISH_ERROR) {
@@ -141,6 +145,11 @@ bool server_find_failure(const serve_job *job, serve_problem *problem) {
                              "the request was cancelled: the server is shutting down");
             return true;
         }
+    }
+    if (job->n_submitted < job->settings.n_prompts) {
+        (void)serve_fail(problem, 503, "shutting_down", NULL,
+                         "the request was cancelled: the server is shutting down");
+        return true;
     }
     return false;
 }

@@ -82,9 +82,14 @@ struct lk_backend {
     float *arena; /* [arena_floats * max_rows] the graph's values */
     lk_cpu_prepared prepared[LK_CPU_PREP_COUNT];
     lk_cpu_moe moe;
-    float **rope;         /* [n_ropes] -> [max_rows, n_rot / 2] pairs of the step's positions */
-    uint32_t *out_rows;   /* [max_rows] row of the step behind a row of LK_ROWS_OUT */
-    uint32_t *first_unit; /* [max_rows + 1] attention: first unit of each run */
+    float **rope; /* [n_ropes] -> [max_rows, n_rot / 2] pairs of the step's positions */
+    /* [max_rows] each: the row of the step behind a row of LK_ROWS_OUT, and the rows of that space
+     * behind those of LK_ROWS_LOGITS and of the hidden states that are wanted. */
+    uint32_t *out_rows;
+    uint32_t *logits_rows;
+    uint32_t *hidden_rows;
+    uint32_t n_rows[LK_N_ROW_SPACES]; /* of the step in progress */
+    uint32_t *first_unit;             /* [max_rows + 1] attention: first unit of each run */
     /* Attention that is cut into ranges of keys: at most n_threads * LK_CPU_UNITS_PER_THREAD units,
      * of each how many ranges are done, and room for parts. */
     atomic_uint *n_ranges_done;
@@ -94,8 +99,8 @@ struct lk_backend {
     atomic_uint *bad;       /* [max_rows] rows in which a task met a non-finite value */
     atomic_uint any_bad;
 
-    lk_step *step; /* the step in progress */
-    bool mixed[2]; /* by lk_row_space: its rows belong to at least two runs */
+    lk_step *step;               /* the step in progress */
+    bool mixed[LK_N_ROW_SPACES]; /* its rows belong to at least two runs */
     lk_backend_stats stats;
 };
 
@@ -164,6 +169,7 @@ void lk_cpu_run_matmul(lk_backend *b, const lk_node *begin, const lk_node *end);
 lk_gated_fn *lk_cpu_gated(const lk_backend *b, lk_node_kind activation);
 void lk_cpu_run_row_wise(lk_backend *b, const lk_node *begin, const lk_node *end);
 void lk_cpu_run_select(lk_backend *b, const lk_node *node);
+void lk_cpu_run_select_logits(lk_backend *b, const lk_node *node);
 void lk_cpu_run_attention(lk_backend *b, const lk_node *node);
 void lk_cpu_run_moe(lk_backend *b, const lk_node *node);
 

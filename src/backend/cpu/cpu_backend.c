@@ -133,6 +133,8 @@ static void carve_all(lk_backend *b, layout *l, const moe_sizes *sizes) {
         }
     }
     b->out_rows = carve(l, max_rows, sizeof *b->out_rows);
+    b->logits_rows = carve(l, max_rows, sizeof *b->logits_rows);
+    b->hidden_rows = carve(l, max_rows, sizeof *b->hidden_rows);
     b->first_unit = carve(l, max_rows + 1, sizeof *b->first_unit);
     b->n_ranges_done =
         carve(l, (size_t)b->n_threads * LK_CPU_UNITS_PER_THREAD, sizeof *b->n_ranges_done);

@@ -138,8 +138,21 @@ void lk_cpu_run_row_wise(lk_backend *b, const lk_node *begin, const lk_node *end
 
 void lk_cpu_run_select(lk_backend *b, const lk_node *node) {
     const size_t width = b->graph->values[node->out].width;
-    for (uint32_t i = 0; i < b->step->n_out; i++) {
+    for (uint32_t i = 0; i < lk_cpu_n_rows(b, LK_ROWS_OUT); i++) {
         memcpy(row_of(b, node->out, i), row_of(b, node->in[0], b->out_rows[i]),
+               width * sizeof(float));
+    }
+}
+
+void lk_cpu_run_select_logits(lk_backend *b, const lk_node *node) {
+    const lk_step *step = b->step;
+    const size_t width = b->graph->values[node->out].width;
+    for (uint32_t i = 0; i < step->n_hidden; i++) {
+        memcpy(step->hidden + i * width, row_of(b, node->in[0], b->hidden_rows[i]),
+               width * sizeof(float));
+    }
+    for (uint32_t i = 0; i < step->n_out; i++) {
+        memcpy(row_of(b, node->out, i), row_of(b, node->in[0], b->logits_rows[i]),
                width * sizeof(float));
     }
 }

@@ -8,10 +8,11 @@
 enum { INLINE_COST = 1 << 15, MAX_ROW_BLOCK = 64, SINCOS_COST = 1 << 12 };
 
 uint32_t lk_cpu_n_rows(const lk_backend *b, lk_row_space space) {
-    return space == LK_ROWS_ALL ? b->step->n_rows : b->step->n_out;
+    return b->n_rows[space];
 }
 
 uint32_t lk_cpu_step_row(const lk_backend *b, lk_row_space space, uint32_t r) {
+    r = space == LK_ROWS_LOGITS ? b->logits_rows[r] : r;
     return space == LK_ROWS_ALL ? r : b->out_rows[r];
 }
 
@@ -114,7 +115,8 @@ static lk_status check_run(const lk_backend *b, const lk_step *step, uint32_t i_
 
 static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *err) {
     if (step->n_rows == 0 || step->n_rows > b->params.max_rows || step->n_out > b->params.max_out ||
-        step->n_out > step->n_rows || (step->n_out != 0 && step->logits == NULL)) {
+        step->n_out > step->n_rows || (step->n_out != 0 && step->logits == NULL) ||
+        (step->n_hidden != 0 && (step->hidden == NULL || b->graph->hidden < 0))) {
         return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE,
                        "a step of %u rows and %u outputs, room is for %u and %u", step->n_rows,
                        step->n_out, b->params.max_rows, b->params.max_out);
@@ -132,6 +134,7 @@ static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *
         }
     }
     uint32_t n_out = 0;
+    uint32_t n_hidden = 0;
     for (uint32_t r = 0; r < step->n_rows; r++) {
         const lk_step_row *row = &step->rows[r];
         if (row->token < 0 || (uint32_t)row->token >= b->graph->n_vocab) {
@@ -139,28 +142,42 @@ static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *
                            row->token, b->graph->n_vocab - 1);
         }
         n_out += row->i_out >= 0;
+        n_hidden += row->wants_hidden;
         if (row->i_out >= 0 && (uint32_t)row->i_out != n_out - 1) {
             return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "outputs of a step are out of order");
         }
     }
-    return next == step->n_rows && n_out == step->n_out
+    return next == step->n_rows && n_out == step->n_out && n_hidden == step->n_hidden
                ? LK_OK
                : lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "a step's counts do not agree");
 }
 
 static void begin_step(lk_backend *b, lk_step *step) {
+    uint32_t n_out = 0;
+    uint32_t n_hidden = 0;
     b->step = step;
     for (uint32_t r = 0; r < step->n_rows; r++) {
         lk_step_row *row = &step->rows[r];
         row->bad_op = LK_NODE_COUNT;
         row->bad_layer = -1;
         if (row->i_out >= 0) {
-            b->out_rows[row->i_out] = r;
+            b->logits_rows[row->i_out] = n_out;
+        }
+        if (row->wants_hidden) {
+            b->hidden_rows[n_hidden++] = n_out;
+        }
+        if (row->i_out >= 0 || row->wants_hidden) {
+            b->out_rows[n_out++] = r;
         }
     }
-    b->mixed[LK_ROWS_ALL] = step->n_runs > 1;
-    b->mixed[LK_ROWS_OUT] = step->n_out > 0 && step->rows[b->out_rows[0]].i_run !=
-                                                   step->rows[b->out_rows[step->n_out - 1]].i_run;
+    b->n_rows[LK_ROWS_ALL] = step->n_rows;
+    b->n_rows[LK_ROWS_OUT] = n_out;
+    b->n_rows[LK_ROWS_LOGITS] = step->n_out;
+    for (lk_row_space space = LK_ROWS_ALL; space < LK_N_ROW_SPACES; space++) {
+        b->mixed[space] = b->n_rows[space] > 0 &&
+                          step->rows[lk_cpu_step_row(b, space, 0)].i_run !=
+                              step->rows[lk_cpu_step_row(b, space, b->n_rows[space] - 1)].i_run;
+    }
     for (uint32_t i = 0; i < LK_CPU_PREP_COUNT; i++) {
         b->prepared[i].value = -1;
     }
@@ -175,6 +192,13 @@ static void fill_ropes(void *arg, uint32_t begin, uint32_t end) {
                             b->rope[i] + (size_t)r * table->n_rot);
         }
     }
+}
+
+/* Whether a node has anything to do. */
+static bool has_rows(const lk_backend *b, const lk_node *node) {
+    /* What leads to the logits also gives out the hidden state, of rows without logits too. */
+    const lk_value v = node->kind == LK_NODE_SELECT_LOGITS ? node->in[0] : node->out;
+    return lk_cpu_n_rows(b, b->graph->values[v].space) > 0;
 }
 
 /* The end of the nodes that run together with node i: a run of row-wise ones, or matrix products of
@@ -209,7 +233,7 @@ lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err) {
     for (uint32_t i = 0; i < graph->n_nodes; i = end) {
         const lk_node *node = &graph->nodes[i];
         end = group_end(graph, i);
-        if (lk_cpu_n_rows(b, graph->values[node->out].space) == 0) {
+        if (!has_rows(b, node)) {
             continue;
         }
         if (lk_node_is_row_wise(node->kind)) {
@@ -220,8 +244,10 @@ lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err) {
             lk_cpu_run_attention(b, node);
         } else if (node->kind == LK_NODE_MOE) {
             lk_cpu_run_moe(b, node);
-        } else {
+        } else if (node->kind == LK_NODE_SELECT_OUT) {
             lk_cpu_run_select(b, node);
+        } else {
+            lk_cpu_run_select_logits(b, node);
         }
     }
     b->step = NULL;

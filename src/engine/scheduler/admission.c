@@ -112,7 +112,8 @@ static bool fits(lk_engine *engine, const lk_choice *choice, int64_t n_found) {
 static int64_t find_prefix(lk_engine *engine, lk_choice *choice) {
     const lk_request *r = choice->request;
     const uint32_t bypass = LK_REQUEST_NO_CACHE | LK_REQUEST_PROMPT_LOGPROBS;
-    if ((r->flags & bypass) != 0 || (engine->params.flags & LK_ENGINE_NO_CACHE) != 0) {
+    const bool needs_all = r->pooling == LK_POOLING_MEAN || r->pooling == LK_POOLING_FIRST;
+    if ((r->flags & bypass) != 0 || needs_all || (engine->params.flags & LK_ENGINE_NO_CACHE) != 0) {
         return 0;
     }
     /* The last row is always computed: it gives the logits. Tokens sampled before a preemption
@@ -224,8 +225,10 @@ static void add_rows(lk_engine *engine, lk_choice *choice, uint32_t n) {
             (pos == last && r->max_tokens != 0) ||
             (wants_prompt && pos + 1 < (int64_t)r->n_prompt && pos + 1 >= choice->n_prompt_events);
         engine->embeddings[engine->n_rows] = lk_choice_embedding(choice, pos);
+        const uint32_t flags = (wants ? (uint32_t)LK_ROW_LOGITS : 0u) |
+                               (lk_pooling_wants(choice, pos) ? (uint32_t)LK_ROW_HIDDEN : 0u);
         engine->rows[engine->n_rows++] =
-            (lk_row){lk_choice_token(choice, pos), choice->slot, pos, wants ? LK_ROW_LOGITS : 0, 0};
+            (lk_row){lk_choice_token(choice, pos), choice->slot, pos, flags, 0};
         engine->n_logits += wants;
     }
     engine->stepping[engine->n_stepping++] = choice;

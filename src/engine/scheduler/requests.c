@@ -69,9 +69,31 @@ static lk_status check_sampler(const lk_engine *engine, const lk_request *r, lk_
     return status;
 }
 
+static lk_status check_pooling(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
+    const uint32_t excluded = LK_REQUEST_LOGPROBS | LK_REQUEST_PROMPT_LOGPROBS;
+    lk_status status =
+        lk_check_range("pooling", (int64_t)p->pooling, LK_POOLING_NONE, LK_POOLING_LAST, err);
+    if (status == LK_OK) {
+        status = lk_check_range("reserved", p->reserved, 0, 0, err);
+    }
+    if (status != LK_OK || p->pooling == LK_POOLING_NONE) {
+        return status;
+    }
+    if (engine->context->graph->hidden < 0) {
+        return lk_fail(err, LK_E_UNSUPPORTED, LK_AT_SUBJECT("pooling"),
+                       "this model gives out no hidden states");
+    }
+    if (p->max_tokens != 0 || p->n_choices != 1 || (p->flags & excluded) != 0 ||
+        p->grammar != NULL) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("pooling"),
+                       "an embedding needs max_tokens 0, one choice, no logprobs and no grammar");
+    }
+    return LK_OK;
+}
+
 static lk_status check_params(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
-    const uint32_t known =
-        LK_REQUEST_DIGESTS | LK_REQUEST_LOGPROBS | LK_REQUEST_PROMPT_LOGPROBS | LK_REQUEST_NO_CACHE;
+    const uint32_t known = LK_REQUEST_DIGESTS | LK_REQUEST_LOGPROBS | LK_REQUEST_PROMPT_LOGPROBS |
+                           LK_REQUEST_NO_CACHE | LK_REQUEST_NORMALISE;
     if (p->struct_size != sizeof *p) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
                        "lk_request_params.struct_size is %zu, this library knows %zu",
@@ -98,6 +120,9 @@ static lk_status check_params(const lk_engine *engine, const lk_request_params *
         status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("grammar"),
                          "a grammar needs the trie of the vocabulary, and a trie a grammar");
     }
+    if (status == LK_OK) {
+        status = check_pooling(engine, p, err);
+    }
     if (status == LK_OK && p->on_event == NULL) {
         status = lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("on_event"), "on_event is NULL");
     }
@@ -113,6 +138,7 @@ static void request_free(lk_request *r) {
     for (int32_t i = 0; i < r->n_choices; i++) {
         lk_sampler_free(r->choices[i].sampler);
         lk_free_array(a, r->choices[i].generated, r->choices[i].capacity, sizeof(int32_t));
+        lk_pooling_free(&r->choices[i]);
     }
     (void)pthread_cond_destroy(&r->done);
     (void)pthread_mutex_destroy(&r->mutex);
@@ -202,6 +228,8 @@ static void fill(lk_request *r, lk_engine *engine, const lk_request_params *p) {
     r->max_tokens = p->max_tokens;
     r->n_top = p->n_top_logprobs;
     r->flags = p->flags;
+    r->pooling = p->pooling;
+    r->hidden_width = lk_graph_hidden_width(engine->context->graph);
     r->deadline_ns = p->timeout_ms > 0 ? lk_now_ns() + (int64_t)p->timeout_ms * 1000000 : 0;
     r->on_event = p->on_event;
     r->ctx = p->ctx;

@@ -91,6 +91,23 @@ static lk_status send_prompt_token(lk_engine *engine, lk_choice *choice, const f
     return LK_OK;
 }
 
+static void send_embedding(lk_engine *engine, lk_choice *choice) {
+    const lk_request *r = choice->request;
+    lk_event event = {
+        .kind = LK_EVENT_EMBEDDING,
+        .choice = choice->index,
+        .n_prompt = (int64_t)r->n_prompt,
+        .n_cached = choice->n_cached,
+        .embedding = engine->pooled,
+        .n_embedding = (int64_t)r->hidden_width,
+    };
+    lk_pooling_finish(choice, engine->pooled);
+    if ((r->flags & LK_REQUEST_DIGESTS) != 0) {
+        lk_logits_digest(engine->pooled, r->hidden_width, event.digest);
+    }
+    (void)send(choice, &event);
+}
+
 /* ---- sampling ---- */
 
 static lk_status make_sampler(const lk_engine *engine, lk_choice *choice, lk_error *err) {
@@ -189,6 +206,16 @@ static lk_status sample_and_send(lk_engine *engine, lk_choice *choice, const flo
 
 /* ---- one step ---- */
 
+static lk_status take_hidden(lk_engine *engine, lk_choice *choice, size_t i_row, lk_error *err) {
+    const float *hidden = NULL;
+    if ((engine->rows[i_row].flags & LK_ROW_HIDDEN) == 0) {
+        return LK_OK;
+    }
+    const lk_status status =
+        lk_context_find_out(engine->context, LK_OUT_HIDDEN, i_row, &hidden, err);
+    return status == LK_OK ? lk_pooling_add(choice, hidden, err) : status;
+}
+
 static lk_status take_rows(lk_engine *engine, lk_choice *choice, lk_error *err) {
     const lk_request *r = choice->request;
     const bool wants_prompt = (r->flags & LK_REQUEST_PROMPT_LOGPROBS) != 0 && choice->index == 0;
@@ -199,9 +226,9 @@ static lk_status take_rows(lk_engine *engine, lk_choice *choice, lk_error *err) 
         const size_t i_row = choice->i_step_row + k;
         const int64_t pos = engine->rows[i_row].pos;
         const float *logits = NULL;
-        lk_status status = LK_OK;
-        if ((engine->rows[i_row].flags & LK_ROW_LOGITS) != 0) {
-            status = lk_context_find_logits(engine->context, i_row, &logits, err);
+        lk_status status = take_hidden(engine, choice, i_row, err);
+        if (status == LK_OK && (engine->rows[i_row].flags & LK_ROW_LOGITS) != 0) {
+            status = lk_context_find_out(engine->context, LK_OUT_LOGITS, i_row, &logits, err);
         }
         if (status == LK_OK && logits != NULL && wants_prompt &&
             pos + 1 == choice->n_prompt_events && pos + 1 < (int64_t)r->n_prompt) {
@@ -214,7 +241,10 @@ static lk_status take_rows(lk_engine *engine, lk_choice *choice, lk_error *err) 
         }
     }
     if (r->max_tokens == 0 && lk_choice_pending(engine, choice) == 0) {
-        choice->ending = LK_FINISH_LENGTH;
+        choice->ending = r->pooling != LK_POOLING_NONE ? LK_FINISH_END : LK_FINISH_LENGTH;
+        if (r->pooling != LK_POOLING_NONE) {
+            send_embedding(engine, choice);
+        }
     }
     return LK_OK;
 }

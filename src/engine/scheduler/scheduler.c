@@ -158,6 +158,7 @@ static lk_status fill_params(lk_engine *engine, const lk_context_source *source,
         {"max_queued", p->max_queued, 1, LK_MAX_QUEUED},
         {"flags", p->flags, 0, LK_ENGINE_POISON | LK_ENGINE_NO_CACHE},
         {"kv_positions", p->kv_positions, 0, INT64_MAX},
+        {"reserved", p->reserved, 0, 0},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         const lk_status status =
@@ -192,7 +193,7 @@ static lk_status create_context(lk_engine *engine, const lk_context_source *sour
     params.v_type = p->v_type;
     params.flags = (p->flags & LK_ENGINE_POISON) != 0 ? LK_CONTEXT_POISON : 0;
     params.page_seed = p->page_seed;
-    params.reserved = p->reserved;
+    params.max_hidden = source->graph->hidden >= 0 ? (uint32_t)p->max_rows : 0;
     const lk_status status = lk_context_build(source, &params, &engine->context, err);
     if (status == LK_OK && engine->context->kv.window != 0) {
         /* Pages of layers with windows go back while a sequence grows: a prefix has none left. */
@@ -206,6 +207,7 @@ static lk_status allocate(lk_engine *engine, lk_error *err) {
     const size_t n_slots = (size_t)engine->params.n_slots;
     const size_t max_rows = (size_t)engine->params.max_rows;
     const size_t n_pages = engine->context->kv.pages.n_pages;
+    const size_t width = lk_graph_hidden_width(engine->context->graph);
     engine->view = lk_alloc_array_zero(a, n_slots, sizeof engine->view[0]);
     engine->running = lk_alloc_array_zero(a, n_slots, sizeof(lk_choice *));
     engine->by_slot = lk_alloc_array_zero(a, n_slots, sizeof(lk_choice *));
@@ -215,11 +217,12 @@ static lk_status allocate(lk_engine *engine, lk_error *err) {
     engine->embeddings = lk_alloc_array(a, max_rows, sizeof(const float *));
     engine->row_status = lk_alloc_array(a, max_rows, sizeof engine->row_status[0]);
     engine->found = lk_alloc_array(a, n_pages, sizeof engine->found[0]);
+    engine->pooled = lk_alloc_array(a, width + 1, sizeof engine->pooled[0]);
     engine->stamps = lk_alloc_array_zero(a, n_pages, sizeof engine->stamps[0]);
     if (engine->view == NULL || engine->running == NULL || engine->by_slot == NULL ||
         engine->stepping == NULL || engine->slot_used == NULL || engine->rows == NULL ||
         engine->embeddings == NULL || engine->row_status == NULL || engine->found == NULL ||
-        engine->stamps == NULL) {
+        engine->stamps == NULL || engine->pooled == NULL) {
         return lk_fail_nomem(err, "an engine's tables", n_pages * sizeof engine->found[0]);
     }
     return lk_prefix_init(&engine->cache, a, &engine->context->kv.pages, err);
@@ -291,6 +294,8 @@ void lk_engine_free(lk_engine *engine) {
     const size_t n_slots = (size_t)engine->params.n_slots;
     const size_t max_rows = (size_t)engine->params.max_rows;
     const size_t n_pages = engine->context != NULL ? engine->context->kv.pages.n_pages : 0;
+    const size_t width =
+        engine->context != NULL ? lk_graph_hidden_width(engine->context->graph) : 0;
     if (engine->has_thread) {
         (void)pthread_mutex_lock(&engine->lock);
         engine->wants_stop = true;
@@ -305,6 +310,7 @@ void lk_engine_free(lk_engine *engine) {
         (void)pthread_mutex_destroy(&engine->lock);
     }
     lk_prefix_deinit(&engine->cache);
+    lk_free_array(a, engine->pooled, width + 1, sizeof engine->pooled[0]);
     lk_free_array(a, engine->stamps, n_pages, sizeof engine->stamps[0]);
     lk_free_array(a, engine->found, n_pages, sizeof engine->found[0]);
     lk_free_array(a, engine->row_status, max_rows, sizeof engine->row_status[0]);

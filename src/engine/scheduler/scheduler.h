@@ -2,8 +2,8 @@
  * slots, and the thread that steps them. include/lk/engine.h is the contract.
  *
  * Bodies: scheduler.c (life of the engine, the thread's loop), requests.c (life of a request),
- * admission.c (who gets a slot, pages and rows), results.c (from logits to events), slots.c (what
- * others ask about slots).
+ * admission.c (who gets a slot, pages and rows), results.c (from logits to events), pooling.c (from
+ * hidden states to embeddings), slots.c (what others ask about slots).
  *
  * Who may touch what: `lock` guards the queue, the list of running choices, the commands and the
  * public view. The context, the cache and what a choice has computed belong to the engine's thread
@@ -31,6 +31,8 @@ typedef struct lk_choice {
     int64_t n_generated;
     int64_t n_cached;        /* at the first admission; -1: not admitted yet */
     int64_t n_prompt_events; /* LK_EVENT_PROMPT_TOKEN sent */
+    double *pooled;          /* [hidden_width], NULL: nothing is pooled yet */
+    int64_t n_pooled;        /* hidden states in it */
     bool is_done;
     /* One step. */
     uint32_t n_step_rows;
@@ -58,7 +60,9 @@ struct lk_request {
     int32_t n_choices;
     int32_t n_top;
     uint32_t flags;
-    int64_t deadline_ns; /* 0: none */
+    lk_pooling pooling;
+    uint32_t hidden_width; /* elements of a hidden state; 0: the model gives none out */
+    int64_t deadline_ns;   /* 0: none */
     lk_event_fn on_event;
     void *ctx;
     int32_t n_open; /* choices that have not ended; the engine's thread */
@@ -119,6 +123,7 @@ struct lk_engine {
     uint32_t *stamps;  /* [n_pages] for counting */
     uint32_t stamp;
     lk_token_logprob top[LK_MAX_TOP_LOGPROBS];
+    float *pooled; /* [hidden_width] of the event that is sent */
 };
 
 /* Logits rows of one step beyond one for each slot: for logprobs of prompts. */
@@ -163,6 +168,15 @@ void lk_vacate(lk_engine *engine, lk_choice *choice);
 void lk_compute_step(lk_engine *engine);
 /* Sends LK_EVENT_END, and LK_EVENT_DONE after the last choice. */
 void lk_end_choice(lk_choice *choice, lk_finish finish, const lk_error *error);
+
+/* pooling.c */
+/* Whether the hidden state at this position of the prompt is wanted. */
+bool lk_pooling_wants(const lk_choice *choice, int64_t pos);
+/* Takes the hidden state of a position that was wanted. */
+lk_status lk_pooling_add(lk_choice *choice, const float *hidden, lk_error *err);
+/* The embedding of a prompt that is complete: [hidden_width]. */
+void lk_pooling_finish(const lk_choice *choice, float *embedding);
+void lk_pooling_free(lk_choice *choice);
 
 /* slots.c */
 void lk_run_commands(lk_engine *engine); /* with the lock, which it leaves meanwhile */

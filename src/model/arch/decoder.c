@@ -55,6 +55,20 @@ static void read_heads(lk_loader *loader, lk_hparams *h) {
     h->n_rot = lk_loader_size_or(loader, "rope.dimension_count", h->head_dim, h->head_dim);
 }
 
+/* How the file's maker pools hidden states; other kinds than these need tensors that nothing here
+ * knows. */
+static void read_pooling(lk_loader *loader, lk_hparams *h) {
+    const uint32_t pooling = lk_loader_u32_or(loader, "pooling_type", LK_POOLING_NONE);
+    if (pooling > LK_POOLING_LAST) {
+        lk_loader_fail(loader, LK_E_UNSUPPORTED, "pooling_type",
+                       "pooling %u (pooling_type) is not supported, expected 0 (none), 1 (mean), 2 "
+                       "(first token) or 3 (last token)",
+                       pooling);
+        return;
+    }
+    h->pooling = (lk_pooling)pooling;
+}
+
 static bool read_hparams(lk_loader *loader, lk_hparams *h) {
     h->n_layers = lk_loader_size(loader, "block_count", MAX_LAYERS);
     h->n_embd = lk_loader_size(loader, "embedding_length", 1u << 20);
@@ -66,10 +80,10 @@ static bool read_hparams(lk_loader *loader, lk_hparams *h) {
                        (double)h->rms_eps);
     }
     read_heads(loader, h);
+    read_pooling(loader, h);
     const bool is_long_rope = read_rope(loader, h);
     lk_loader_ignore(loader, "vocab_size"); /* the embedding's rows are the truth */
     lk_loader_ignore(loader, "tensor_data_layout");
-    lk_loader_ignore(loader, "pooling_type");
     lk_loader_expect(loader, "attention.causal", 1);
     return is_long_rope;
 }
@@ -305,6 +319,7 @@ void lk_decoder_finish(lk_decoder *d, lk_value x) {
     const lk_hparams *h = d->hparams;
     lk_graph_set_layer(d->graph, -1);
     x = lk_decoder_norm(d, x, "output_norm.weight", -1);
+    x = lk_graph_select_logits(d->graph, x);
     const lk_weight *output =
         lk_loader_weight_or_null(d->loader, "output.weight", -1, LK_MATRIX(h->n_embd, h->n_vocab));
     x = lk_graph_matmul(d->graph, x, output != NULL ? output : d->embedding);
