@@ -1,24 +1,39 @@
 /* test_grammar_isolation.c - masks and samples under grammars do not depend on the schedule:
- * sequences with different grammars, each sampled alone and then together with others, that join at
- * random times, in random order, in prompts cut at random, with other numbers of threads and other
- * instruction sets; and as requests to an engine. Every mask and every token must be the same.
- * labels: threads */
+ * sequences with different grammars (schemas, calls of tools), each sampled alone and then together
+ * with others, that join at random times, in random order, in prompts cut at random, with other
+ * numbers of threads and other instruction sets; and as requests to an engine. Every mask and every
+ * token must be the same. labels: threads */
 #include "lk/lk.h"
 #include "lk_test.h"
 
-enum { N_SEQUENCES = 5, N_TOKENS = 40, N_PROMPT = 6 };
+enum { N_SCHEMAS = 5, N_CALLS = 3, N_SEQUENCES = N_SCHEMAS + N_CALLS, N_TOKENS = 40, N_PROMPT = 6 };
 
 static const char two_members[] =
     "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"maxLength\":12},\"b\":{"
     "\"type\":\"integer\",\"minimum\":3,\"maximum\":77}},\"required\":[\"a\",\"b\"]}";
 
-static const char *const grammars[N_SEQUENCES] = {
+static const char *const grammars[N_SCHEMAS] = {
     two_members,
     "{\"type\":\"array\",\"items\":{\"enum\":[\"red\",\"green\",1.5,null]},\"minItems\":4}",
     "{\"type\":\"object\"}",
     "{\"type\":\"string\",\"pattern\":\"^[a-z]+( [a-z]+){3,}$\"}",
     "{\"anyOf\":[{\"type\":\"string\",\"format\":\"date-time\"},{\"type\":\"number\"}]}",
 };
+
+#define TOOLS                                                                                      \
+    "\"tools\":[{\"function\":{\"name\":\"weather\",\"parameters\":{\"properties\":{\"city\":{"    \
+    "\"type\":\"string\"},\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":14}},"          \
+    "\"required\":["                                                                               \
+    "\"days\"]}}},{\"function\":{\"name\":\"now\"}}]"
+/* Calls of tools: forced ones as JSON and between tags, and left to the model behind a mark. */
+static const struct {
+    const char *syntax, *rules;
+} calls[N_CALLS] = {
+    {"hermes", "{\"syntax\":\"hermes\",\"tool_choice\":\"required\"," TOOLS "}"},
+    {"qwen-coder",
+     "{\"syntax\":\"qwen-coder\",\"tool_choice\":{\"type\":\"function\",\"function\":{"
+     "\"name\":\"weather\"}}," TOOLS "}"},
+    {"hermes", "{\"syntax\":\"hermes\",\"begins\":\"calls\"," TOOLS "}"}};
 
 /* What became of a sequence. */
 typedef struct trace {
@@ -38,6 +53,7 @@ typedef struct setup {
     lk_model *model;
     const lk_tokenizer *tokenizer;
     lk_token_trie *trie;
+    lk_token_trie *call_tries[N_CALLS]; /* with the control tokens that are marks */
     lk_grammar *compiled[N_SEQUENCES];
     int32_t n_vocab;
     int32_t prompts[N_SEQUENCES][N_PROMPT];
@@ -51,14 +67,28 @@ static void open_setup(setup *s) {
     s->n_vocab = info.n_vocab;
     s->tokenizer = lk_model_tokenizer(s->model);
     REQUIRE_OK(lk_token_trie_create(s->tokenizer, NULL, &s->trie, &err), err);
-    for (int i = 0; i < N_SEQUENCES; i++) {
+    for (int i = 0; i < N_SCHEMAS; i++) {
         REQUIRE_OK(lk_grammar_create_json_schema(grammars[i], strlen(grammars[i]), NULL,
                                                  &s->compiled[i], &err),
                    err);
+    }
+    for (int i = 0; i < N_CALLS; i++) {
+        REQUIRE_OK(
+            lk_token_trie_create_chat(s->tokenizer, calls[i].syntax, NULL, &s->call_tries[i], &err),
+            err);
+        REQUIRE_OK(lk_grammar_create_tool_calls(calls[i].rules, strlen(calls[i].rules), NULL,
+                                                &s->compiled[N_SCHEMAS + i], &err),
+                   err);
+    }
+    for (int i = 0; i < N_SEQUENCES; i++) {
         for (int k = 0; k < N_PROMPT; k++) {
             s->prompts[i][k] = (37 * i + 11 * k + 5) % 300;
         }
     }
+}
+
+static const lk_token_trie *trie_of(const setup *s, int i) {
+    return i < N_SCHEMAS ? s->trie : s->call_tries[i - N_SCHEMAS];
 }
 
 static void begin(const setup *s, sequence *q, int i) {
@@ -68,7 +98,7 @@ static void begin(const setup *s, sequence *q, int i) {
     params.temperature = 1.5F;
     *q = (sequence){0};
     REQUIRE_OK(lk_sampler_create(&params, s->n_vocab, &q->sampler, &err), err);
-    REQUIRE_OK(lk_sampler_set_grammar(q->sampler, s->compiled[i], s->trie, &err), err);
+    REQUIRE_OK(lk_sampler_set_grammar(q->sampler, s->compiled[i], trie_of(s, i), &err), err);
 }
 
 static void sample(const setup *s, lk_context *context, sequence *q, size_t i_row) {
@@ -193,7 +223,7 @@ static void run_engine(const setup *s, const trace *alone) {
     lk_request *requests[N_SEQUENCES];
     static answer answers[N_SEQUENCES];
     lk_engine_params params = LK_ENGINE_PARAMS_INIT;
-    params.n_slots = 3;
+    params.n_slots = 4;
     params.kv_positions = 512;
     params.n_ctx = 128;
     REQUIRE_OK(lk_engine_create(s->model, &params, &engine, &err), err);
@@ -211,7 +241,7 @@ static void run_engine(const setup *s, const trace *alone) {
         request.ctx = &answers[i];
         request.grammar = s->compiled[i];
         CHECK_STATUS(LK_E_ARG, lk_engine_submit(engine, &request, &requests[i], &err));
-        request.trie = s->trie;
+        request.trie = trie_of(s, i);
         REQUIRE_OK(lk_engine_submit(engine, &request, &requests[i], &err), err);
     }
     for (int i = 0; i < N_SEQUENCES; i++) {
@@ -254,6 +284,10 @@ LK_TEST(masks_and_samples_keep_to_their_sequence) {
     }
     for (int i = 0; i < N_SEQUENCES; i++) {
         lk_grammar_destroy(s.compiled[i]);
+    }
+    for (int i = 0; i < N_CALLS; i++) {
+        CHECK(alone[N_SCHEMAS + i].n > 4);
+        lk_token_trie_destroy(s.call_tries[i]);
     }
     lk_token_trie_destroy(s.trie);
     lk_model_close(s.model);
