@@ -97,8 +97,11 @@ char *tool_output(const char *const *arguments, int *exit_status) {
 }
 
 server_process server_start(const char *const *arguments) {
-    const char *all[MAX_ARGUMENTS] = {"serve", lk_test_data("models/tiny-q4_k_m.gguf"), "--port",
-                                      "0"};
+    return server_start_model(lk_test_data("models/tiny-q4_k_m.gguf"), arguments);
+}
+
+server_process server_start_model(const char *model, const char *const *arguments) {
+    const char *all[MAX_ARGUMENTS] = {"serve", model, "--port", "0"};
     size_t n = 4;
     for (; arguments[n - 4] != NULL && n + 1 < MAX_ARGUMENTS; n++) {
         all[n] = arguments[n - 4];

@@ -16,6 +16,8 @@ typedef struct server_process {
 
 /* Starts the tool over tests/data/models/tiny-q4_k_m.gguf with more arguments (NULL at the end). */
 server_process server_start(const char *const *arguments);
+/* The same over another model. */
+server_process server_start_model(const char *model, const char *const *arguments);
 /* Sends SIGTERM, waits for the end and checks that the exit status is 0. */
 void server_stop(server_process *process);
 /* The same without the signal. */

@@ -10,13 +10,17 @@ static const char path[] = "/v1/chat/completions";
 static server_process process;
 
 #define WEATHER                                                                                    \
-    "{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"parameters\": "          \
+    "{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"w\", "  \
+    "\"parameters\": "                                                                             \
     "{\"type\": "                                                                                  \
     "\"object\", \"properties\": {\"city\": {\"type\": \"string\", \"maxLength\": 6}, \"days\": "  \
     "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": 9}}, \"required\": [\"city\", "          \
     "\"days\"], "                                                                                  \
     "\"additionalProperties\": false}}}"
-#define NOW "{\"type\": \"function\", \"function\": {\"name\": \"now\"}}"
+#define NOW                                                                                        \
+    "{\"type\": \"function\", \"function\": {\"name\": \"now\", \"description\": \"n\", "          \
+    "\"parameters\": {\"type\": \"object\", \"properties\": {}, \"additionalProperties\": "        \
+    "false}}}"
 #define ASK                                                                                        \
     "{\"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}], \"max_tokens\": 200, "
 #define NAMED(name)                                                                                \
@@ -162,11 +166,11 @@ static size_t answer_to(const char *format, const char *more, char *out, size_t 
 }
 
 /* Hot samples of a model that knows nothing: the calls come from the grammar. */
-LK_TEST(forced_calls) {
+static void force_calls(int n_seeds) {
     char out[4096];
     char finish[16];
-    for (int seed = 0; seed < 6; seed++) {
-        char more[512];
+    for (int seed = 0; seed < n_seeds; seed++) {
+        char more[1024];
         (void)snprintf(more, sizeof more,
                        "\"tools\": [" WEATHER ", " NOW "], \"tool_choice\": \"required\", "
                        "\"parallel_tool_calls\": false, \"temperature\": 1.5, \"seed\": %d",
@@ -180,6 +184,10 @@ LK_TEST(forced_calls) {
         CHECK(answer_to(ASK, more, out, sizeof out, finish) == 1);
         CHECK_MSG(strstr(out, "|now{") != NULL && strcmp(finish, "tool_calls") == 0, "%s", out);
     }
+}
+
+LK_TEST(forced_calls) {
+    force_calls(6);
 }
 
 #define QUOTE "\\\\\\\""
@@ -256,7 +264,7 @@ LK_TEST(receipts) {
 }
 
 static void refused(const char *more, const char *param, const char *words) {
-    char body[2048];
+    char body[4096];
     (void)snprintf(body, sizeof body, ASK "%s}", more);
     json_t *answer = http_json(process.port, "POST", path, body, 400);
     const json_t *error = json_object_get(answer, "error");
@@ -303,6 +311,27 @@ LK_TEST(refusals) {
             "tools", "/properties/a/uniqueItems");
 }
 
+static void stop(void);
+static void start(void);
+
+/* The same in syntaxes whose calls are no JSON objects: tags, headers of messages, names as keys.
+ */
+LK_TEST(forced_calls_in_other_syntaxes) {
+    static const char *const templates[] = {"Qwen3-Coder", "openai-gpt-oss-120b",
+                                            "Apertus-8B-Instruct"};
+    stop();
+    for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {
+        char name[128];
+        (void)snprintf(name, sizeof name, "chat-templates/templates/%s.jinja", templates[i]);
+        const char *const arguments[] = {
+            "-np", "2", "-t", "2", "--chat-template", lk_test_data(name), NULL};
+        process = server_start(arguments);
+        force_calls(2);
+        stop();
+    }
+    start();
+}
+
 static void start(void) {
     static const char *const arguments[] = {"-np", "2", "-t", "2", NULL};
     process = server_start(arguments);
@@ -313,4 +342,5 @@ static void stop(void) {
 }
 
 LK_TEST_MAIN(LK_RUN(start), LK_RUN(forced_calls), LK_RUN(scripted_answers), LK_RUN(chosen_calls),
-             LK_RUN(receipts), LK_RUN(refusals), LK_RUN(stop))
+             LK_RUN(receipts), LK_RUN(refusals), LK_RUN(forced_calls_in_other_syntaxes),
+             LK_RUN(stop))
