@@ -1,11 +1,12 @@
-/* clients.mjs PORT - npm's openai, the AI SDK and LangChain against a running server: plain, streaming,
- * usage, stop, n, seed, logprobs, structured output, calls of tools, error classes, abort in the
+/* clients.mjs PORT - npm's openai, the AI SDK, OpenAI Agents and LangChain against a running server:
+ * plain, streaming, usage, stop, n, seed, logprobs, structured output, calls of tools, error classes, abort in the
  * middle. */
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import { ChatOpenAI } from '@langchain/openai';
+import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled, tool as agentTool } from '@openai/agents';
 
 const port = process.argv[2];
 const baseURL = `http://127.0.0.1:${port}/v1`;
@@ -165,6 +166,31 @@ const tests = {
     await streamed.consumeStream();
     assert.equal((await streamed.steps).length, 2);
     assert.ok(n >= 2);
+  },
+  async 'OpenAI Agents: calls of tools, there and back'() {
+    const calls = [];
+    setTracingDisabled(true);
+    const agent = new Agent({ name: 'weather', instructions: 'Answer with the tool.',
+      model: new OpenAIChatCompletionsModel(openai, model),
+      modelSettings: { toolChoice: 'required', temperature: 0, maxTokens: 200, parallelToolCalls: false },
+      tools: [agentTool({ name: 'get_weather', description: 'The weather of a city',
+        parameters: weatherTool.function.parameters, strict: true, execute: async ({ city, unit }) => {
+          assert.ok(typeof city === 'string' && ['c', 'f'].includes(unit));
+          calls.push(city);
+          return 'Sunny, 20 degrees.';
+        } })] });
+    const answer = await run(agent, weather[0].content, { maxTurns: 6 });
+    assert.ok(calls.length >= 1 && answer.finalOutput.length > 0);
+    const kinds = answer.newItems.map((item) => item.type);
+    assert.ok(kinds.includes('tool_call_item') && kinds.includes('tool_call_output_item'));
+    const n = calls.length;
+    const streamed = await run(agent, weather[0].content, { maxTurns: 6, stream: true });
+    let text = '';
+    for await (const piece of streamed.toTextStream()) text += piece;
+    await streamed.completed;
+    assert.deepEqual(calls.slice(n), calls.slice(0, n));
+    assert.equal(streamed.finalOutput, answer.finalOutput);
+    assert.ok(text.endsWith(answer.finalOutput));
   },
   async 'LangChain: invoke and stream'() {
     const chat = new ChatOpenAI({ model, apiKey: 'none', maxTokens: 24, maxRetries: 0,
