@@ -1,8 +1,8 @@
 #!/bin/sh
 # clients.sh - clients that others wrote, against a server over the shipped model. curl always;
 # with LK_FULL=1 also npm's openai, the AI SDK, OpenAI Agents and LangChain (versions of
-# clients/package-lock.json; Node 18 or newer, and a network) and, where a Chromium is found, the page
-# in it. Gets the tool in LK_TOOL, the model in LK_MODEL and this folder in LK_CLIENTS.
+# clients/package-lock.json; Node 18 or newer, and a network) and, where a Chromium is found, the
+# page in it. Gets the tool in LK_TOOL, the model in LK_MODEL and this folder in LK_CLIENTS.
 set -u
 scratch=$(mktemp -d) || exit 1
 pid=
