@@ -44,7 +44,7 @@ verify_status verify_run(verify *v, const verify_schedule *s, const verify_point
 
 verify_line *verify_line_add(verify *v, const char *label) {
     if ((v->n_lines & (v->n_lines + 1)) == 0) { /* full at 0, 1, 3, 7, ... */
-        verify_line **lines = realloc(v->lines, (2 * v->n_lines + 1) * sizeof v->lines[0]);
+        verify_line **lines = realloc(v->lines, (2 * v->n_lines + 1) * sizeof(verify_line *));
         if (lines == NULL) {
             v->is_broken = true;
             return NULL;

@@ -2,7 +2,8 @@
  * around this one's calls (verify_faults.h). Each must be found by the experiment that is there for
  * it, and the matrix must name the factor. With no fault planted the same experiments are silent.
  *
- * LK_FULL=1: every fault under the whole quick suite, and how many runs it took.
+ * LK_REPORT=FOLDER: the page of each fault. LK_FULL=1: every fault under the whole quick suite, and
+ * how many runs it took.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "lk_test.h"
 #include "verify_faults.h"
 #include "verify_main.h"
+#include "verify_report.h"
 
 /* What the first line that differs says. */
 typedef struct finding {
@@ -56,6 +58,11 @@ static finding run(verify_fault fault, const char *only) {
     if (verify_begin(&v, &o, verify_fault_open)) {
         verify_experiments(&v);
         CHECK(!v.is_broken);
+        if (getenv("LK_REPORT") != NULL) {
+            char path[512];
+            (void)snprintf(path, sizeof path, "%.400s/fault-%d.html", getenv("LK_REPORT"), fault);
+            CHECK(verify_report_html(&v, path));
+        }
         f = find(&v);
     } else {
         CHECK_MSG(0, "it did not begin");
