@@ -49,6 +49,9 @@ says "no setting 'layers'"
 run 2 "$model" --only stagger -n 8 -stagger 1 --report none/a.html
 says 'none/a.html cannot be written'
 
+run 0 "$model" --only case --set threads=2,neighbours=1,n=4 --keep threads --json a.json
+matches a.json '--keep threads"'
+
 run 0 --only list
 matches out '^stagger '
 

@@ -8,5 +8,5 @@ void verify_experiment_case(verify *v) {
     verify_point_init(&base);
     verify_point_print(&v->base, &base, label, sizeof label);
     const verify_factors all = ((verify_factors)1 << VERIFY_N_FACTORS) - 1;
-    verify_case(v, &v->base, all & ~v->target->defining & ~VERIFY_BIT(VERIFY_N), 0, label);
+    verify_case(v, &v->base, all & ~v->target->defining & ~v->options->keep, 0, label);
 }

@@ -38,7 +38,8 @@ typedef struct verify_options {
     const char *json;
     const char *junit;
     const char *api_key;
-    const char *set; /* factors of --only case */
+    const char *set;     /* factors of --only case */
+    verify_factors keep; /* of these, what its solo run has too */
     const char *replay;
     const char *record;  /* write a receipt file */
     const char *across;  /* hold against one */
@@ -107,7 +108,8 @@ typedef struct verify_line {
     char command[VERIFY_COMMAND];
     double seconds;
     verify_point point;
-    int32_t n_cells; /* the matrix, where one was made */
+    verify_factors subject; /* at their base in the solo runs */
+    int32_t n_cells;        /* the matrix, where one was made */
     verify_cell *cells;
     verify_cell smallest; /* n_runs 0: none found */
     char *schedule;       /* of a line that is not a point: its text, the line's memory */

@@ -153,6 +153,7 @@ void verify_run_line(verify *v, verify_line *line, const verify_schedule *s, con
         }
     }
     line->point = *p;
+    line->subject = subject;
     for (int32_t i = 0; i < n_runs; i++) {
         char why[VERIFY_WHY];
         verify_result result;
@@ -178,6 +179,22 @@ void verify_run_line(verify *v, verify_line *line, const verify_schedule *s, con
     }
 }
 
+/* What the solo runs had besides: settings that are not plain and that the case is not about. */
+static void print_kept(const verify *v, verify_line *line) {
+    bool any = false;
+    for (int f = 0; f < VERIFY_N_FACTORS; f++) {
+        const verify_factor factor = (verify_factor)f;
+        if (verify_factor_kind_of(factor) != VERIFY_SHAPE &&
+            line->point.value[f] != verify_factor_base(factor) &&
+            ((line->subject | v->target->defining) & VERIFY_BIT(f)) == 0) {
+            const size_t n = strlen(line->command);
+            (void)snprintf(line->command + n, sizeof line->command - n, "%s%s",
+                           any ? "," : " --keep ", verify_factor_name(factor));
+            any = true;
+        }
+    }
+}
+
 void verify_line_done(verify *v, verify_line *line) {
     char set[VERIFY_COMMAND / 2];
     verify_point base;
@@ -187,6 +204,7 @@ void verify_line_done(verify *v, verify_line *line) {
     const size_t n = strlen(line->command);
     (void)snprintf(line->command + n, sizeof line->command - n, " --only case --set %s",
                    set[0] != '\0' ? set : "neighbours=0");
+    print_kept(v, line);
     verify_table_line(v, line);
 }
 

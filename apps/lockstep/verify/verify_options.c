@@ -33,12 +33,14 @@ static const char help[] =
     "  --record FILE        write a receipt of solo runs; --across FILE compare with one\n"
     "  --schedules N        random schedules (12, 300, 10000); --replay TEXT one of them again\n"
     "  --set NAME=X,...     factors of all runs; with --only case one run as it says\n"
+    "  --keep NAME,...      of these, what its solo run has too\n"
     "\nexample: lockstep verify model.gguf --report verify.html\n";
 
 typedef struct raw {
     const char *suite;
     const char *kv;
     const char *stagger;
+    const char *keep;
     bool f16;
     int64_t n;
     int64_t n_threads;
@@ -79,6 +81,22 @@ static bool read_joins(const char *text, verify_options *o) {
         }
         at = end + 1;
     }
+}
+
+/* "threads,rows" */
+static bool read_keep(const char *text, verify_options *o) {
+    for (const char *at = text; at != NULL && *at != '\0';) {
+        const size_t n = strcspn(at, ",");
+        const verify_factor f = verify_factor_find(at, n);
+        if (f == VERIFY_N_FACTORS) {
+            (void)lk_console_error("verify", "--keep: there is no factor '%.*s'",
+                                   n < 60 ? (int)n : 60, at);
+            return false;
+        }
+        o->keep |= VERIFY_BIT(f);
+        at += n + (at[n] == ',');
+    }
+    return true;
 }
 
 /* The factors that options stand for. */
@@ -142,6 +160,7 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--max-requests", NULL, LK_OPTION_INT, &o->max_requests, 1, INT32_MAX, NULL},
         {"--max-seconds", NULL, LK_OPTION_INT, &r.max_seconds, 1, 1 << 30, NULL},
         {"--api-key", NULL, LK_OPTION_TEXT, &o->api_key, 0, 0, NULL},
+        {"--keep", NULL, LK_OPTION_TEXT, &r.keep, 0, 0, NULL},
         {"--set", NULL, LK_OPTION_TEXT, &o->set, 0, 0, NULL},
     };
     const lk_positional positionals[] = {{"MODEL", &o->model, false}};
@@ -151,8 +170,8 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
     if (!lk_options_parse(&line, argc, argv, exit_status)) {
         return false;
     }
-    const bool ok = read_suite(r.suite, o) && (r.stagger == NULL || read_joins(r.stagger, o)) &&
-                    read_base(&r, o);
+    const bool ok = read_suite(r.suite, o) && read_keep(r.keep, o) &&
+                    (r.stagger == NULL || read_joins(r.stagger, o)) && read_base(&r, o);
     if (ok && o->across != NULL && o->only == NULL) {
         o->only = "across"; /* a receipt alone: what the other machine said, and nothing else */
     }
