@@ -23,7 +23,9 @@ typedef struct lk_step_row {
 } lk_step_row;
 
 /* Consecutive rows of one sequence, positions ascending by one: rows [first, first + n). The runs
- * cover all rows of the step, in order, and no two are of the same sequence. */
+ * cover all rows of the step, in order, and no two are of the same sequence. In a step of an
+ * encoder a run is a window: its positions begin at 0, there are no pages, every row has an
+ * `embedding`, and no row wants logits. */
 typedef struct lk_step_run {
     uint32_t first;
     uint32_t n;
@@ -38,6 +40,10 @@ static inline int64_t lk_step_window_begin(uint32_t window, int64_t pos) {
     return window != 0 && pos >= (int64_t)window ? pos + 1 - (int64_t)window : 0;
 }
 
+/* Shows a value that lk_graph_tap marked, as it is when its nodes are done. */
+typedef void lk_show_fn(void *ctx, uint32_t stage, const float *values, uint32_t n_rows,
+                        uint32_t width);
+
 typedef struct lk_step {
     lk_step_row *rows;
     uint32_t n_rows; /* <= max_rows */
@@ -45,9 +51,11 @@ typedef struct lk_step {
     uint32_t n_runs;
     uint32_t
         n_out;     /* rows with i_out >= 0; their i_out are 0 .. n_out-1 in the order of the rows */
-    float *logits; /* [n_out, n_vocab] */
+    float *logits; /* [n_out, n_vocab]; of an encoder: all rows of what it gives */
     uint32_t n_hidden; /* rows with wants_hidden; 0 where the graph has no hidden state */
     float *hidden;     /* [n_hidden, width of graph->hidden], in the order of the rows */
+    lk_show_fn *show;  /* NULL: nothing is shown */
+    void *show_ctx;
 } lk_step;
 
 typedef struct lk_backend_params {

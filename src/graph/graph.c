@@ -95,8 +95,11 @@ static bool add_value(lk_graph *graph, uint32_t width, lk_row_space space, lk_va
     if (!ok) {
         return false;
     }
-    graph->values[graph->n_values] = (lk_value_info){
-        .width = width, .space = space, .first_node = (int32_t)graph->n_nodes, .last_node = -1};
+    graph->values[graph->n_values] = (lk_value_info){.width = width,
+                                                     .space = space,
+                                                     .first_node = (int32_t)graph->n_nodes,
+                                                     .last_node = -1,
+                                                     .stage = -1};
     *out = (lk_value)graph->n_values++;
     return true;
 }
@@ -175,6 +178,19 @@ static bool check_width(lk_graph *graph, const char *what, uint64_t found, uint6
     return false;
 }
 
+/* A copy of w, which the graph keeps; NULL after an error. */
+static lk_weight *add_view(lk_graph *graph, const lk_weight *w) {
+    lk_weight_view *view = lk_alloc_zero(graph->allocator, sizeof *view);
+    if (view == NULL) {
+        graph->status = lk_fail_nomem(&graph->error, "a part of a tensor", sizeof *view);
+        return NULL;
+    }
+    view->next = graph->views;
+    graph->views = view;
+    view->w = *w;
+    return &view->w;
+}
+
 const lk_weight *lk_graph_weight_rows(lk_graph *graph, const lk_weight *w, uint64_t first,
                                       uint64_t n) {
     if (graph->status != LK_OK) {
@@ -187,17 +203,52 @@ const lk_weight *lk_graph_weight_rows(lk_graph *graph, const lk_weight *w, uint6
                     (unsigned long long)(first + n - 1), w->name);
         return NULL;
     }
-    lk_weight_view *view = lk_alloc_zero(graph->allocator, sizeof *view);
-    if (view == NULL) {
-        graph->status = lk_fail_nomem(&graph->error, "a part of a tensor", sizeof *view);
+    lk_weight *view = add_view(graph, w);
+    if (view != NULL) {
+        view->data = w->data + (size_t)first * w->row_bytes;
+        view->ne[1] = n;
+    }
+    return view;
+}
+
+const lk_weight *lk_graph_weight_shape(lk_graph *graph, const lk_weight *w, uint64_t ne0,
+                                       uint64_t ne1) {
+    if (graph->status != LK_OK) {
         return NULL;
     }
-    view->next = graph->views;
-    graph->views = view;
-    view->w = *w;
-    view->w.data = w->data + (size_t)first * w->row_bytes;
-    view->w.ne[1] = n;
-    return &view->w;
+    const uint64_t n_rows = ne1 != 0 ? ne1 : 1;
+    const uint64_t n_found = w->ne[0] * w->ne[1] * w->ne[2]; /* both sides: bytes of a file */
+    if (n_found != ne0 * n_rows || ne0 % w->format->block_elems != 0 ||
+        w->ne[0] % w->format->block_elems != 0) {
+        graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(w->name),
+                                "tensor %.128s (%s) has %llu elements, expected %llu rows of %llu",
+                                w->name, w->format->name, (unsigned long long)n_found,
+                                (unsigned long long)n_rows, (unsigned long long)ne0);
+        return NULL;
+    }
+    lk_weight *view = add_view(graph, w);
+    if (view != NULL) {
+        view->n_dims = ne1 != 0 ? 2 : 1;
+        view->ne[0] = ne0;
+        view->ne[1] = n_rows;
+        view->ne[2] = 1;
+        view->row_bytes = lk_format_bytes(w->format, (size_t)ne0);
+    }
+    return view;
+}
+
+lk_value lk_graph_input(lk_graph *graph, uint32_t width, uint32_t max_run) {
+    if (graph->status != LK_OK) {
+        return -1;
+    }
+    if (max_run == 0 || max_run > LK_MAX_RUN) {
+        graph->status = lk_fail(&graph->error, LK_E_INTERNAL, LK_AT_SUBJECT("input"),
+                                "runs of %u rows, expected 1 .. %d", max_run, LK_MAX_RUN);
+        return -1;
+    }
+    graph->n_embd = width;
+    graph->max_run = max_run;
+    return add_node(graph, make_node(LK_NODE_EMBED, -1, -1, -1), width, LK_ROWS_ALL);
 }
 
 lk_value lk_graph_embed(lk_graph *graph, const lk_weight *table) {
@@ -228,6 +279,31 @@ lk_value lk_graph_rms_norm(lk_graph *graph, lk_value x, const lk_weight *w, floa
     node.p.norm.eps = eps;
     node.p.norm.group = group;
     return add_node(graph, node, info.width, info.space);
+}
+
+lk_value lk_graph_layer_norm(lk_graph *graph, lk_value x, const lk_weight *w, const lk_weight *b,
+                             float eps) {
+    if (!usable(graph, x)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    if (!check_f32(graph, w) || !check_shape(graph, w, 1, info.width, 0, 0) ||
+        !check_f32(graph, b) || !check_shape(graph, b, 1, info.width, 0, 0)) {
+        return -1;
+    }
+    lk_node node = make_node(LK_NODE_LAYER_NORM, x, -1, -1);
+    node.w = w;
+    node.p.layer_norm.b = b;
+    node.p.layer_norm.eps = eps;
+    return add_node(graph, node, info.width, info.space);
+}
+
+lk_value lk_graph_gelu_erf(lk_graph *graph, lk_value x) {
+    if (!usable(graph, x)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    return add_node(graph, make_node(LK_NODE_GELU_ERF, x, -1, -1), info.width, info.space);
 }
 
 lk_value lk_graph_matmul(lk_graph *graph, lk_value x, const lk_weight *w) {
@@ -443,6 +519,87 @@ lk_value lk_graph_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
     return add_node(graph, node, a->n_heads * a->head_dim, LK_ROWS_ALL);
 }
 
+/* Whether x is a value of an encoder: one whose rows belong to runs. */
+static bool check_encoder(lk_graph *graph, const char *what, lk_value x) {
+    if (!usable(graph, x)) {
+        return false;
+    }
+    if (graph->max_run == 0 || info_of(graph, x)->space == LK_ROWS_OUT) {
+        graph->status = lk_fail(&graph->error, LK_E_INTERNAL, LK_AT_SUBJECT(what),
+                                "%s of a graph that is no encoder's", what);
+        return false;
+    }
+    return true;
+}
+
+lk_value lk_graph_run_attention(lk_graph *graph, lk_value q, lk_value k, lk_value v,
+                                const lk_attention *attention) {
+    const lk_attention *a = attention;
+    if (!check_encoder(graph, "run_attention", q) || !usable(graph, k) || !usable(graph, v) ||
+        !check_heads(graph, "attention", info_of(graph, q)->width, a->n_heads, a->head_dim) ||
+        !check_heads(graph, "attention", info_of(graph, k)->width, a->n_kv_heads, a->head_dim) ||
+        !check_heads(graph, "attention", info_of(graph, v)->width, a->n_kv_heads, a->head_dim) ||
+        !check_width(graph, "attention", info_of(graph, k)->space, info_of(graph, q)->space) ||
+        !check_width(graph, "attention", info_of(graph, v)->space, info_of(graph, q)->space) ||
+        !check_attention(graph, a)) {
+        return -1;
+    }
+    lk_node node = make_node(LK_NODE_RUN_ATTENTION, q, k, v);
+    node.p.attn = *a;
+    return add_node(graph, node, a->n_heads * a->head_dim, info_of(graph, q)->space);
+}
+
+lk_value lk_graph_neighbours(lk_graph *graph, lk_value x, uint32_t n_taps, uint32_t stride) {
+    if (!check_encoder(graph, "neighbours", x)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    if (n_taps % 2 == 0 || (stride != 1 && (stride != 2 || info.space != LK_ROWS_ALL))) {
+        graph->status = lk_fail(&graph->error, LK_E_INTERNAL, LK_AT_SUBJECT("neighbours"),
+                                "%u neighbours at every %u. row", n_taps, stride);
+        return -1;
+    }
+    lk_node node = make_node(LK_NODE_NEIGHBOURS, x, -1, -1);
+    node.p.neighbours.n_taps = n_taps;
+    node.p.neighbours.stride = stride;
+    return add_node(graph, node, info.width * n_taps, stride == 1 ? info.space : LK_ROWS_HALF);
+}
+
+lk_value lk_graph_position(lk_graph *graph, lk_value x, const lk_weight *table) {
+    if (!check_encoder(graph, "position", x)) {
+        return -1;
+    }
+    const lk_value_info info = *info_of(graph, x);
+    const uint32_t n_rows = lk_rows_of_run(info.space, graph->max_run);
+    if (!check_f32(graph, table) || !check_shape(graph, table, 2, info.width, 0, 0)) {
+        return -1;
+    }
+    if (table->ne[1] < n_rows) {
+        graph->status = lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT(table->name),
+                                "tensor %.128s has %llu rows, expected %u positions at least",
+                                table->name, (unsigned long long)table->ne[1], n_rows);
+        return -1;
+    }
+    lk_node node = make_node(LK_NODE_POSITION, x, -1, -1);
+    node.w = table;
+    return add_node(graph, node, info.width, info.space);
+}
+
+lk_value lk_graph_mean_of_two(lk_graph *graph, lk_value x) {
+    if (!check_encoder(graph, "mean_of_two", x) ||
+        !check_width(graph, "mean_of_two", info_of(graph, x)->space, LK_ROWS_HALF)) {
+        return -1;
+    }
+    return add_node(graph, make_node(LK_NODE_MEAN_OF_TWO, x, -1, -1), info_of(graph, x)->width,
+                    LK_ROWS_QUARTER);
+}
+
+void lk_graph_tap(lk_graph *graph, lk_value v, uint32_t stage) {
+    if (usable(graph, v)) {
+        graph->values[v].stage = (int32_t)stage;
+    }
+}
+
 static bool check_expert_biases(lk_graph *graph, const lk_moe *moe, uint64_t width, uint64_t n_ff,
                                 uint64_t n_experts) {
     return moe->gate_bias == NULL || (check_f32(graph, moe->gate_bias) &&
@@ -508,7 +665,7 @@ lk_value lk_graph_select_logits(lk_graph *graph, lk_value x) {
 static lk_status check_finished(lk_graph *graph, lk_value logits) {
     const lk_value_info *info = info_of(graph, logits);
     const lk_row_space space = graph->hidden >= 0 ? LK_ROWS_LOGITS : LK_ROWS_OUT;
-    if (info->width != graph->n_vocab || info->space != space) {
+    if (graph->max_run == 0 && (info->width != graph->n_vocab || info->space != space)) {
         return lk_fail(&graph->error, LK_E_FORMAT, LK_AT_SUBJECT("logits"),
                        "the logits have width %u, expected the vocabulary's %u", info->width,
                        graph->n_vocab);

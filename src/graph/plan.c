@@ -58,7 +58,8 @@ static void find_heirs(planner *p) {
         }
         const lk_value_info *x = &graph->values[in];
         const lk_value_info *y = &graph->values[node->out];
-        if (x->last_node == (int32_t)i && x->width == y->width && x->space == y->space) {
+        if (x->last_node == (int32_t)i && x->width == y->width && x->space == y->space &&
+            x->stage < 0) {
             p->heir[in] = node->out;
         }
     }

@@ -84,6 +84,35 @@ static inline float lk_tanhf(float x) {
 #define LK_CLAMPED_SILU_LIMIT 7.0f
 #define LK_CLAMPED_SILU_FACTOR 0x1.b3b646p+0f
 
+/* GELU by the error function, x * Phi(x), in binary32. With t = |x|, u = 1 / (1 + SLOPE * t) and
+ * the polynomial P, q = P(u) * e^(-t^2 / 2) is Phi(-t) to 3.5e-7 of itself; the result is x * q for
+ * x < 0, else x * (1 - q). NaN for NaN and for -inf. */
+#define LK_GELU_ERF_SLOPE 0x1.eb851ep-3f
+#define LK_GELU_ERF_C0 0x1.881658p-4f
+#define LK_GELU_ERF_C1 0x1.88df9ap-4f
+#define LK_GELU_ERF_C2 0x1.737d32p-4f
+#define LK_GELU_ERF_C3 0x1.1cc272p-4f
+#define LK_GELU_ERF_C4 0x1.bc2886p-4f
+#define LK_GELU_ERF_C5 (-0x1.ceca2ep-5f)
+#define LK_GELU_ERF_C6 0x1.2fb66ap-3f
+#define LK_GELU_ERF_C7 (-0x1.aacbdcp-5f)
+
+static inline float lk_gelu_erff(float x) {
+    const float t = lk_f32_from_bits(lk_f32_bits(x) & 0x7fffffffu);
+    const float u = 1.0f / (1.0f + LK_GELU_ERF_SLOPE * t);
+    float p = LK_GELU_ERF_C7;
+    p = p * u + LK_GELU_ERF_C6;
+    p = p * u + LK_GELU_ERF_C5;
+    p = p * u + LK_GELU_ERF_C4;
+    p = p * u + LK_GELU_ERF_C3;
+    p = p * u + LK_GELU_ERF_C2;
+    p = p * u + LK_GELU_ERF_C1;
+    p = p * u + LK_GELU_ERF_C0;
+    p = p * u;
+    const float q = p * lk_expf(-((t * t) * 0.5f));
+    return x * (x < 0.0f ? q : 1.0f - q);
+}
+
 /* The binary64 functions. They carry intermediate results as unevaluated sums of two binary64
  * numbers (about 100 bits; Dekker 1971, Knuth TAOCP 4.2.2), so the result is nearly always the
  * nearest binary64 number. NaN for NaN. */

@@ -70,6 +70,10 @@ typedef void lk_matmul_float_fn(const uint8_t *w, size_t row_bytes, size_t n, si
 typedef void lk_rms_norm_fn(const float *x, const float *w, float eps, size_t n, float *y,
                             uint32_t *flag);
 
+/* Layer norm of one vector of n: mean and deviation, weight and bias. y may be x. */
+typedef void lk_layer_norm_fn(const float *x, const float *w, const float *b, float eps, size_t n,
+                              float *y, uint32_t *flag);
+
 typedef enum lk_rope_order { LK_ROPE_NORMAL, LK_ROPE_NEOX } lk_rope_order;
 /* Rotates the first n_rot elements of one head in place. cos_sin: n_rot / 2 pairs (cos, sin). */
 typedef void lk_rope_fn(float *x, size_t n_rot, lk_rope_order order, const float *cos_sin);
@@ -85,6 +89,8 @@ typedef void lk_add_fn(const float *a, const float *b, size_t n, float *y);
 /* y = x * factor, y = tanh(x / cap) * cap; y may be x. */
 typedef void lk_scale_fn(const float *x, float factor, size_t n, float *y);
 typedef void lk_softcap_fn(const float *x, float cap, size_t n, float *y);
+/* GELU by the error function; y may be x. */
+typedef void lk_gelu_erf_fn(const float *x, size_t n, float *y);
 /* y += weight * x (section 11). */
 typedef void lk_scale_add_fn(const float *x, float weight, size_t n, float *y);
 

@@ -166,6 +166,47 @@ void ck_bench_rms_norm(ck_run *run) {
     ck_bench(run, "rms_norm n=4096", time_norm, table_of(run, &k), BENCH_N * 12, BENCH_N * 4);
 }
 
+/* ---- layer_norm ---- */
+
+void ck_check_layer_norm(ck_run *run) {
+    for (size_t i = 0; i < ck_n_row_sizes * CK_N_KINDS * 4; i++) {
+        const size_t n = ck_row_sizes[i % ck_n_row_sizes];
+        const ck_kind kind = (ck_kind)(i / ck_n_row_sizes % CK_N_KINDS);
+        const float eps = i / ck_n_row_sizes / CK_N_KINDS % 2 == 0 ? 1e-5f : 0.0f;
+        const bool in_place = i / ck_n_row_sizes / CK_N_KINDS / 2 != 0;
+        ck_at(run, "layer_norm n=%zu %s eps=%g%s", n, ck_kind_name(kind), (double)eps,
+              in_place ? " in place" : "");
+        float *const y = ck_place_f32(CK_OUT0, n, ck_below(run, 17));
+        float *const x = in_place ? y : ck_place_f32(CK_IN0, n, ck_below(run, 17));
+        float *const w = ck_place_f32(CK_IN1, n, ck_below(run, 17));
+        float *const b = ck_place_f32(CK_IN2, n, ck_below(run, 17));
+        float *const want = ck_place_f32(CK_WANT0, n, 0);
+        ck_fill(run, x, n, kind);
+        ck_fill(run, w, n, i % 5 == 0 ? CK_WIDE : CK_NORMAL);
+        ck_fill(run, b, n, CK_NORMAL);
+        uint32_t flag = 0;
+        uint32_t want_flag = 0;
+        lk_layer_norm_ref(x, w, b, eps, n, want, &want_flag);
+        run->kernels->layer_norm(x, w, b, eps, n, y, &flag);
+        if (ck_same_flags(run, flag, want_flag)) {
+            ck_same_f32(run, "y", y, want, n);
+        }
+        ck_check_guard(run, CK_OUT0);
+    }
+}
+
+static void time_layer_norm(void *arg) {
+    const lk_cpu_kernels *const k = arg;
+    k->layer_norm(bench_a, bench_b, bench_b, 1e-5f, BENCH_N, bench_y, &bench_flag);
+}
+
+void ck_bench_layer_norm(ck_run *run) {
+    lk_cpu_kernels k;
+    bench_fill(run);
+    ck_bench(run, "layer_norm n=4096", time_layer_norm, table_of(run, &k), BENCH_N * 16,
+             BENCH_N * 7);
+}
+
 /* ---- rope ---- */
 
 void ck_check_rope(ck_run *run) {
@@ -306,6 +347,50 @@ void ck_check_scale(ck_run *run) {
 
 void ck_check_softcap(ck_run *run) {
     compare_one_input(run, "softcap", run->kernels->softcap, lk_softcap_ref);
+}
+
+/* The constant is not used. */
+static void gelu_erf_ref(const float *x, float factor, size_t n, float *y) {
+    (void)factor;
+    lk_gelu_erf_ref(x, n, y);
+}
+
+static lk_gelu_erf_fn *gelu_erf_under_test;
+
+static void gelu_erf(const float *x, float factor, size_t n, float *y) {
+    (void)factor;
+    gelu_erf_under_test(x, n, y);
+}
+
+/* The rows, and every 4099th bit pattern. */
+void ck_check_gelu_erf(ck_run *run) {
+    enum { PIECE = 4096 };
+    gelu_erf_under_test = run->kernels->gelu_erf;
+    compare_one_input(run, "gelu_erf", gelu_erf, gelu_erf_ref);
+    float *const x = ck_place_f32(CK_IN0, PIECE, 0);
+    float *const y = ck_place_f32(CK_OUT0, PIECE, 0);
+    float *const want = ck_place_f32(CK_WANT0, PIECE, 0);
+    for (uint64_t bits = ck_below(run, 4099); bits <= UINT32_MAX;) {
+        ck_at(run, "gelu_erf of bit patterns from %08x", (unsigned)bits);
+        for (size_t k = 0; k < PIECE; k++, bits += 4099) {
+            x[k] = lk_f32_from_bits((uint32_t)bits);
+        }
+        run->kernels->gelu_erf(x, PIECE, y);
+        lk_gelu_erf_ref(x, PIECE, want);
+        run->n_calls++;
+        ck_same_f32(run, "y", y, want, PIECE);
+    }
+}
+
+static void time_gelu_erf(void *arg) {
+    const lk_cpu_kernels *const k = arg;
+    k->gelu_erf(bench_a, BENCH_N, bench_y);
+}
+
+void ck_bench_gelu_erf(ck_run *run) {
+    lk_cpu_kernels k;
+    bench_fill(run);
+    ck_bench(run, "gelu_erf n=4096", time_gelu_erf, table_of(run, &k), BENCH_N * 8, BENCH_N);
 }
 
 void ck_check_scale_add(ck_run *run) {

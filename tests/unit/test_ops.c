@@ -497,6 +497,64 @@ LK_TEST(gated_variants) {
     CHECK(y[0] == 0.0f && fabs((double)y[1] - 14.0) < 2e-4 && isnan(y[2]) && y[3] == 0.0f);
 }
 
+LK_TEST(gelu_by_the_error_function) {
+    const uint32_t step = (uint32_t)lk_test_size(1000003, 20011, 101);
+    double worst = 0.0;
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += step) {
+        float y;
+        const float x = lk_f32_from_bits((uint32_t)bits);
+        if (!(x >= -13.0f && x <= 1e30f)) {
+            continue;
+        }
+        lk_gelu_erf_ref(&x, 1, &y);
+        const double want = 0.5 * (double)x * erfc(-(double)x / sqrt(2.0));
+        const double error = fabs((double)y - want) / fmax(fabs(want), 1e-37);
+        worst = error > worst ? error : worst;
+    }
+    (void)printf("gelu_erf: relative error %.3g\n", worst);
+    CHECK_MSG(worst <= 1.2e-5, "%g", worst);
+    const float edges[] = {0.0f, -0.0f, -14.0f, 1e38f, nan_f32(), -1e38f};
+    float y[6];
+    lk_gelu_erf_ref(edges, 6, y);
+    CHECK(lk_f32_bits(y[0]) == 0 && lk_f32_bits(y[1]) == 0x80000000u);
+    CHECK(y[2] == 0.0f && y[3] == 1e38f && isnan(y[4]) && y[5] == 0.0f);
+}
+
+LK_TEST(layer_norm) {
+    static float x[700];
+    static float w[700];
+    static float b[700];
+    static float y[700];
+    for (size_t n = 1; n <= 700; n += 233) {
+        uint32_t flag = 0;
+        fill(x, n, n);
+        fill(w, n, n + 1);
+        fill(b, n, n + 2);
+        double mean = 0.0;
+        double square = 0.0;
+        for (size_t k = 0; k < n; k++) {
+            x[k] += 3.0f;
+            mean += (double)x[k] / (double)n;
+        }
+        for (size_t k = 0; k < n; k++) {
+            square += ((double)x[k] - mean) * ((double)x[k] - mean) / (double)n;
+        }
+        lk_layer_norm_ref(x, w, b, 1e-5f, n, y, &flag);
+        CHECK(flag == 0);
+        for (size_t k = 0; k < n; k++) {
+            const double want =
+                ((double)x[k] - mean) / sqrt(square + 1e-5) * (double)w[k] + (double)b[k];
+            CHECK_MSG(fabs((double)y[k] - want) <= 4e-6, "n %zu: %g, expected %g", n, (double)y[k],
+                      want);
+        }
+        lk_layer_norm_ref(x, w, b, 1e-5f, n, x, &flag); /* in place */
+        CHECK(memcmp(x, y, n * sizeof x[0]) == 0);
+        x[n / 2] = nan_f32();
+        lk_layer_norm_ref(x, w, b, 1e-5f, n, y, &flag);
+        CHECK(flag != 0);
+    }
+}
+
 LK_TEST(scale_and_softcap) {
     static float x[1000];
     static float y[1000];
@@ -597,6 +655,6 @@ LK_TEST_MAIN(LK_RUN(sum16_by_hand), LK_RUN(sum16_order), LK_RUN(round_short),
              LK_RUN(matmul_quant_by_hand), LK_RUN(matmul_formats_bound),
              LK_RUN(matmul_quant_is_block_dots), LK_RUN(matmul_float_order),
              LK_RUN(matmul_bf16_extreme_weights), LK_RUN(rms_norm_bound), LK_RUN(rope_pairs),
-             LK_RUN(elementwise), LK_RUN(gated_variants), LK_RUN(scale_and_softcap),
-             LK_RUN(check_finite), LK_RUN(kv_block_layout), LK_RUN(kv_store_flags),
-             LK_RUN(route_by_hand))
+             LK_RUN(elementwise), LK_RUN(gated_variants), LK_RUN(gelu_by_the_error_function),
+             LK_RUN(layer_norm), LK_RUN(scale_and_softcap), LK_RUN(check_finite),
+             LK_RUN(kv_block_layout), LK_RUN(kv_store_flags), LK_RUN(route_by_hand))

@@ -89,7 +89,14 @@ struct lk_backend {
     uint32_t *logits_rows;
     uint32_t *hidden_rows;
     uint32_t n_rows[LK_N_ROW_SPACES]; /* of the step in progress */
-    uint32_t *first_unit;             /* [max_rows + 1] attention: first unit of each run */
+    /* An encoder's: the first row of each run in LK_ROWS_HALF and QUARTER [max_rows + 1], and for
+     * each thread a run's keys and values of one head, in blocks as those of a page. */
+    uint32_t *half_first;
+    uint32_t *quarter_first;
+    uint8_t *run_blocks; /* [n_threads][2][run_chunks][run_block_bytes] */
+    size_t run_block_bytes;
+    uint32_t run_chunks;
+    uint32_t *first_unit; /* [max_rows + 1] attention: first unit of each run */
     /* Attention that is cut into ranges of keys: at most n_threads * LK_CPU_UNITS_PER_THREAD units,
      * of each how many ranges are done, and room for parts. */
     atomic_uint *n_ranges_done;
@@ -114,8 +121,13 @@ uint8_t *lk_cpu_page(const lk_backend *b, uint32_t page);
 /* Rows of a row space in this step, and the row of the step behind row r of it. */
 uint32_t lk_cpu_n_rows(const lk_backend *b, lk_row_space space);
 uint32_t lk_cpu_step_row(const lk_backend *b, lk_row_space space, uint32_t r);
-/* First float of a value. */
+/* The run that row r of a space other than LK_ROWS_OUT belongs to, and the first row of a run there
+ * (of run n_runs: the end). */
+uint32_t lk_cpu_run_of(const lk_backend *b, lk_row_space space, uint32_t r);
+uint32_t lk_cpu_run_first(const lk_backend *b, lk_row_space space, uint32_t i_run);
+/* First float of a value, and of one of its rows. */
 float *lk_cpu_value(const lk_backend *b, lk_value v);
+float *lk_cpu_row(const lk_backend *b, lk_value v, uint32_t r);
 /* Remembers the first non-finite value of a step's row. Only from the task that owns the row. */
 void lk_cpu_record(lk_backend *b, uint32_t step_row, const lk_node *node);
 /* From tasks that share a row: marks it; lk_cpu_collect, after the run, records the marked rows. */
@@ -172,6 +184,9 @@ void lk_cpu_run_select(lk_backend *b, const lk_node *node);
 void lk_cpu_run_select_logits(lk_backend *b, const lk_node *node);
 void lk_cpu_run_attention(lk_backend *b, const lk_node *node);
 void lk_cpu_run_moe(lk_backend *b, const lk_node *node);
+void lk_cpu_run_neighbours(lk_backend *b, const lk_node *node);
+void lk_cpu_run_run_attention(lk_backend *b, const lk_node *node);
+void lk_cpu_run_mean_of_two(lk_backend *b, const lk_node *node);
 
 lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err);
 

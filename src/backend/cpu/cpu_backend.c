@@ -119,6 +119,23 @@ static size_t part_floats_of_page(const lk_backend *b) {
     return most;
 }
 
+/* What an encoder needs beside the rest: where runs begin, blocks of keys and values. */
+static void carve_encoder(lk_backend *b, layout *l) {
+    const size_t max_rows = b->params.max_rows;
+    size_t head_dim = 0;
+    for (uint32_t i = 0; i < b->graph->n_nodes; i++) {
+        const lk_node *node = &b->graph->nodes[i];
+        if (node->kind == LK_NODE_RUN_ATTENTION) {
+            head_dim = larger(head_dim, node->p.attn.head_dim);
+        }
+    }
+    b->run_chunks = (b->graph->max_run + LK_CHUNK - 1) / LK_CHUNK;
+    b->run_block_bytes = lk_kv_block_bytes(LK_KV_FORMAT_F32, head_dim);
+    b->half_first = carve(l, max_rows + 1, sizeof *b->half_first);
+    b->quarter_first = carve(l, max_rows + 1, sizeof *b->quarter_first);
+    b->run_blocks = carve(l, (size_t)b->n_threads * 2 * b->run_chunks, b->run_block_bytes);
+}
+
 static void carve_all(lk_backend *b, layout *l, const moe_sizes *sizes) {
     const lk_graph *graph = b->graph;
     const size_t max_rows = b->params.max_rows;
@@ -142,6 +159,9 @@ static void carve_all(lk_backend *b, layout *l, const moe_sizes *sizes) {
     b->parts = carve(l, b->parts_floats, sizeof *b->parts);
     b->blocks = carve(l, times(l, (size_t)b->n_threads * 2, b->params.n_pages), sizeof *b->blocks);
     b->bad = carve(l, max_rows, sizeof *b->bad);
+    if (graph->max_run != 0) {
+        carve_encoder(b, l);
+    }
     if (sizes->n_used != 0) {
         carve_moe(l, &b->moe, sizes, max_rows);
     }

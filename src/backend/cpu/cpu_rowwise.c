@@ -14,11 +14,6 @@ typedef struct row_wise_job {
     const lk_node *end;
 } row_wise_job;
 
-/* Row r of an input, or of the output. */
-static float *row_of(const lk_backend *b, lk_value v, uint32_t r) {
-    return lk_cpu_value(b, v) + (size_t)r * b->graph->values[v].width;
-}
-
 static void embed_row(const lk_backend *b, const lk_node *node, uint32_t r, float *y, size_t n) {
     const lk_weight *w = node->w;
     if (b->step->rows[r].embedding != NULL) {
@@ -49,6 +44,14 @@ static void rope_row(const lk_backend *b, const lk_node *node, uint32_t r, const
     }
 }
 
+/* The table's row for row r of the space. */
+static const float *position_row(const lk_backend *b, const lk_node *node, lk_row_space space,
+                                 uint32_t r, size_t n) {
+    const uint32_t i_run = lk_cpu_run_of(b, space, r);
+    const float *table = (const float *)(const void *)node->w->data;
+    return table + (size_t)(r - lk_cpu_run_first(b, space, i_run)) * n;
+}
+
 lk_gated_fn *lk_cpu_gated(const lk_backend *b, lk_node_kind activation) {
     switch (activation) {
     case LK_NODE_GELU_MUL:
@@ -74,8 +77,8 @@ static float temperature(const lk_node *node, int64_t pos) {
 static void run_row(lk_backend *b, const lk_node *node, uint32_t r) {
     const lk_value_info *out = &b->graph->values[node->out];
     const size_t n = out->width;
-    float *y = row_of(b, node->out, r);
-    const float *x = node->in[0] >= 0 ? row_of(b, node->in[0], r) : NULL;
+    float *y = lk_cpu_row(b, node->out, r);
+    const float *x = node->in[0] >= 0 ? lk_cpu_row(b, node->in[0], r) : NULL;
     uint32_t flag = 0;
     switch (node->kind) {
     case LK_NODE_EMBED:
@@ -84,16 +87,27 @@ static void run_row(lk_backend *b, const lk_node *node, uint32_t r) {
     case LK_NODE_RMS_NORM:
         norm_row(b, node, x, y, n, &flag);
         break;
+    case LK_NODE_LAYER_NORM:
+        b->kernels.layer_norm(x, (const float *)(const void *)node->w->data,
+                              (const float *)(const void *)node->p.layer_norm.b->data,
+                              node->p.layer_norm.eps, n, y, &flag);
+        break;
+    case LK_NODE_GELU_ERF:
+        b->kernels.gelu_erf(x, n, y);
+        break;
+    case LK_NODE_POSITION:
+        b->kernels.add(x, position_row(b, node, out->space, r, n), n, y);
+        break;
     case LK_NODE_BIAS:
         b->kernels.add(x, (const float *)(const void *)node->w->data, n, y);
         break;
     case LK_NODE_ADD:
-        b->kernels.add(x, row_of(b, node->in[1], r), n, y);
+        b->kernels.add(x, lk_cpu_row(b, node->in[1], r), n, y);
         break;
     case LK_NODE_SILU_MUL:
     case LK_NODE_GELU_MUL:
     case LK_NODE_CLAMPED_SILU_MUL:
-        lk_cpu_gated(b, node->kind)(x, row_of(b, node->in[1], r), n, y);
+        lk_cpu_gated(b, node->kind)(x, lk_cpu_row(b, node->in[1], r), n, y);
         break;
     case LK_NODE_SCALE:
         b->kernels.scale(x, node->p.factor, n, y);
@@ -102,7 +116,7 @@ static void run_row(lk_backend *b, const lk_node *node, uint32_t r) {
         b->kernels.softcap(x, node->p.factor, n, y);
         break;
     case LK_NODE_ROW_GATE:
-        b->kernels.scale(x, logistic(*row_of(b, node->in[1], r)), n, y);
+        b->kernels.scale(x, logistic(*lk_cpu_row(b, node->in[1], r)), n, y);
         break;
     case LK_NODE_TEMPERATURE:
         b->kernels.scale(x, temperature(node, b->step->rows[r].pos), n, y);
@@ -139,7 +153,7 @@ void lk_cpu_run_row_wise(lk_backend *b, const lk_node *begin, const lk_node *end
 void lk_cpu_run_select(lk_backend *b, const lk_node *node) {
     const size_t width = b->graph->values[node->out].width;
     for (uint32_t i = 0; i < lk_cpu_n_rows(b, LK_ROWS_OUT); i++) {
-        memcpy(row_of(b, node->out, i), row_of(b, node->in[0], b->out_rows[i]),
+        memcpy(lk_cpu_row(b, node->out, i), lk_cpu_row(b, node->in[0], b->out_rows[i]),
                width * sizeof(float));
     }
 }
@@ -148,11 +162,11 @@ void lk_cpu_run_select_logits(lk_backend *b, const lk_node *node) {
     const lk_step *step = b->step;
     const size_t width = b->graph->values[node->out].width;
     for (uint32_t i = 0; i < step->n_hidden; i++) {
-        memcpy(step->hidden + i * width, row_of(b, node->in[0], b->hidden_rows[i]),
+        memcpy(step->hidden + i * width, lk_cpu_row(b, node->in[0], b->hidden_rows[i]),
                width * sizeof(float));
     }
     for (uint32_t i = 0; i < step->n_out; i++) {
-        memcpy(row_of(b, node->out, i), row_of(b, node->in[0], b->logits_rows[i]),
+        memcpy(lk_cpu_row(b, node->out, i), lk_cpu_row(b, node->in[0], b->logits_rows[i]),
                width * sizeof(float));
     }
 }

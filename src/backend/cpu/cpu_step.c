@@ -13,7 +13,36 @@ uint32_t lk_cpu_n_rows(const lk_backend *b, lk_row_space space) {
 
 uint32_t lk_cpu_step_row(const lk_backend *b, lk_row_space space, uint32_t r) {
     r = space == LK_ROWS_LOGITS ? b->logits_rows[r] : r;
+    if (space == LK_ROWS_HALF || space == LK_ROWS_QUARTER) { /* the first of those it is made of */
+        const uint32_t i_run = lk_cpu_run_of(b, space, r);
+        const uint32_t i = r - lk_cpu_run_first(b, space, i_run);
+        return b->step->runs[i_run].first + i * (space == LK_ROWS_HALF ? 2 : 4);
+    }
     return space == LK_ROWS_ALL ? r : b->out_rows[r];
+}
+
+uint32_t lk_cpu_run_first(const lk_backend *b, lk_row_space space, uint32_t i_run) {
+    if (space == LK_ROWS_HALF) {
+        return b->half_first[i_run];
+    }
+    if (space == LK_ROWS_QUARTER) {
+        return b->quarter_first[i_run];
+    }
+    return i_run < b->step->n_runs ? b->step->runs[i_run].first : b->step->n_rows;
+}
+
+uint32_t lk_cpu_run_of(const lk_backend *b, lk_row_space space, uint32_t r) {
+    uint32_t low = 0;
+    uint32_t high = b->step->n_runs;
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (lk_cpu_run_first(b, space, middle) <= r) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
 }
 
 float *lk_cpu_value(const lk_backend *b, lk_value v) {
@@ -21,6 +50,10 @@ float *lk_cpu_value(const lk_backend *b, lk_value v) {
         return b->step->logits;
     }
     return b->arena + b->graph->values[v].offset * b->step->n_rows;
+}
+
+float *lk_cpu_row(const lk_backend *b, lk_value v, uint32_t r) {
+    return lk_cpu_value(b, v) + (size_t)r * b->graph->values[v].width;
 }
 
 void lk_cpu_record(lk_backend *b, uint32_t step_row, const lk_node *node) {
@@ -113,7 +146,22 @@ static lk_status check_run(const lk_backend *b, const lk_step *step, uint32_t i_
                         "run %u of a step is not consistent", i_run);
 }
 
+/* Likewise of a window of an encoder. */
+static lk_status check_window(const lk_backend *b, const lk_step *step, uint32_t i_run,
+                              lk_error *err) {
+    const lk_step_run *run = &step->runs[i_run];
+    bool ok = run->n <= b->graph->max_run && step->logits != NULL;
+    for (uint32_t r = run->first; ok && r < run->first + run->n; r++) {
+        ok = step->rows[r].i_run == i_run && step->rows[r].pos == (int64_t)(r - run->first) &&
+             step->rows[r].embedding != NULL && step->rows[r].i_out < 0;
+    }
+    return ok ? LK_OK
+              : lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "window %u of a step is not consistent",
+                        i_run);
+}
+
 static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *err) {
+    const bool is_encoder = b->graph->max_run != 0;
     if (step->n_rows == 0 || step->n_rows > b->params.max_rows || step->n_out > b->params.max_out ||
         step->n_out > step->n_rows || (step->n_out != 0 && step->logits == NULL) ||
         (step->n_hidden != 0 && (step->hidden == NULL || b->graph->hidden < 0))) {
@@ -128,7 +176,8 @@ static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *
             return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "the runs of a step do not cover it");
         }
         next += run->n;
-        const lk_status status = check_run(b, step, i, err);
+        const lk_status status =
+            is_encoder ? check_window(b, step, i, err) : check_run(b, step, i, err);
         if (status != LK_OK) {
             return status;
         }
@@ -137,7 +186,7 @@ static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *
     uint32_t n_hidden = 0;
     for (uint32_t r = 0; r < step->n_rows; r++) {
         const lk_step_row *row = &step->rows[r];
-        if (row->token < 0 || (uint32_t)row->token >= b->graph->n_vocab) {
+        if (!is_encoder && (row->token < 0 || (uint32_t)row->token >= b->graph->n_vocab)) {
             return lk_fail(err, LK_E_ARG, LK_AT_ROW(-1, row->pos), "token %d, expected 0 .. %u",
                            row->token, b->graph->n_vocab - 1);
         }
@@ -152,10 +201,27 @@ static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *
                : lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "a step's counts do not agree");
 }
 
+/* Where the runs begin in the spaces of an encoder. */
+static void count_runs(lk_backend *b, const lk_step *step) {
+    uint32_t n_half = 0;
+    uint32_t n_quarter = 0;
+    for (uint32_t i = 0; b->graph->max_run != 0 && i <= step->n_runs; i++) {
+        b->half_first[i] = n_half;
+        b->quarter_first[i] = n_quarter;
+        if (i < step->n_runs) {
+            n_half += lk_rows_of_run(LK_ROWS_HALF, step->runs[i].n);
+            n_quarter += lk_rows_of_run(LK_ROWS_QUARTER, step->runs[i].n);
+        }
+    }
+    b->n_rows[LK_ROWS_HALF] = n_half;
+    b->n_rows[LK_ROWS_QUARTER] = n_quarter;
+}
+
 static void begin_step(lk_backend *b, lk_step *step) {
     uint32_t n_out = 0;
     uint32_t n_hidden = 0;
     b->step = step;
+    count_runs(b, step);
     for (uint32_t r = 0; r < step->n_rows; r++) {
         lk_step_row *row = &step->rows[r];
         row->bad_op = LK_NODE_COUNT;
@@ -221,6 +287,52 @@ static uint32_t group_end(const lk_graph *graph, uint32_t i) {
     return end;
 }
 
+/* The nodes [begin, end), which run together. */
+static void run_group(lk_backend *b, const lk_node *begin, const lk_node *end) {
+    if (lk_node_is_row_wise(begin->kind)) {
+        lk_cpu_run_row_wise(b, begin, end);
+        return;
+    }
+    switch (begin->kind) {
+    case LK_NODE_MATMUL:
+        lk_cpu_run_matmul(b, begin, end);
+        break;
+    case LK_NODE_ATTENTION:
+        lk_cpu_run_attention(b, begin);
+        break;
+    case LK_NODE_MOE:
+        lk_cpu_run_moe(b, begin);
+        break;
+    case LK_NODE_NEIGHBOURS:
+        lk_cpu_run_neighbours(b, begin);
+        break;
+    case LK_NODE_RUN_ATTENTION:
+        lk_cpu_run_run_attention(b, begin);
+        break;
+    case LK_NODE_MEAN_OF_TWO:
+        lk_cpu_run_mean_of_two(b, begin);
+        break;
+    case LK_NODE_SELECT_OUT:
+        lk_cpu_run_select(b, begin);
+        break;
+    default:
+        lk_cpu_run_select_logits(b, begin);
+        break;
+    }
+}
+
+/* Values that somebody wants to see. */
+static void show(const lk_backend *b, const lk_node *begin, const lk_node *end) {
+    const lk_step *step = b->step;
+    for (const lk_node *node = begin; step->show != NULL && node < end; node++) {
+        const lk_value_info *info = &b->graph->values[node->out];
+        if (info->stage >= 0) {
+            step->show(step->show_ctx, (uint32_t)info->stage, lk_cpu_value(b, node->out),
+                       lk_cpu_n_rows(b, info->space), info->width);
+        }
+    }
+}
+
 lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err) {
     const lk_status status = check_step(b, step, err);
     if (status != LK_OK) {
@@ -236,19 +348,8 @@ lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err) {
         if (!has_rows(b, node)) {
             continue;
         }
-        if (lk_node_is_row_wise(node->kind)) {
-            lk_cpu_run_row_wise(b, node, &graph->nodes[end]);
-        } else if (node->kind == LK_NODE_MATMUL) {
-            lk_cpu_run_matmul(b, node, &graph->nodes[end]);
-        } else if (node->kind == LK_NODE_ATTENTION) {
-            lk_cpu_run_attention(b, node);
-        } else if (node->kind == LK_NODE_MOE) {
-            lk_cpu_run_moe(b, node);
-        } else if (node->kind == LK_NODE_SELECT_OUT) {
-            lk_cpu_run_select(b, node);
-        } else {
-            lk_cpu_run_select_logits(b, node);
-        }
+        run_group(b, node, &graph->nodes[end]);
+        show(b, node, &graph->nodes[end]);
     }
     b->step = NULL;
     return LK_OK;

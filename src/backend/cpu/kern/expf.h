@@ -1,5 +1,5 @@
-/* expf.h - lk_expf and lk_tanhf (ops/math.h) lane by lane: the same steps in the same order, so the
- * same bits. */
+/* expf.h - lk_expf, lk_tanhf and lk_gelu_erff (ops/math.h) lane by lane: the same steps in the same
+ * order, so the same bits. */
 #ifndef LK_BACKEND_CPU_KERN_EXPF_H
 #define LK_BACKEND_CPU_KERN_EXPF_H
 
@@ -41,6 +41,24 @@ LK_INLINE lk_vf lk_vf_tanh(lk_vf x) {
     const lk_vf y = lk_vf_exp_parts(z, &power);
     const lk_vf e = lk_vf_add(lk_vf_mul(y, power), lk_vf_sub(power, lk_vf_set(1.0f)));
     return lk_vf_bits(lk_vi_or(lk_vi_bits(lk_vf_div(e, lk_vf_add(e, two))), sign));
+}
+
+LK_INLINE lk_vf lk_vf_gelu_erf(lk_vf x) {
+    const lk_vf one = lk_vf_set(1.0f);
+    const lk_vf t = lk_vf_bits(lk_vi_and(lk_vi_bits(x), lk_vi_set32(0x7fffffff)));
+    const lk_vf u = lk_vf_div(one, lk_vf_add(one, lk_vf_mul(lk_vf_set(LK_GELU_ERF_SLOPE), t)));
+    lk_vf p = lk_vf_set(LK_GELU_ERF_C7);
+    p = lk_vf_add(lk_vf_mul(p, u), lk_vf_set(LK_GELU_ERF_C6));
+    p = lk_vf_add(lk_vf_mul(p, u), lk_vf_set(LK_GELU_ERF_C5));
+    p = lk_vf_add(lk_vf_mul(p, u), lk_vf_set(LK_GELU_ERF_C4));
+    p = lk_vf_add(lk_vf_mul(p, u), lk_vf_set(LK_GELU_ERF_C3));
+    p = lk_vf_add(lk_vf_mul(p, u), lk_vf_set(LK_GELU_ERF_C2));
+    p = lk_vf_add(lk_vf_mul(p, u), lk_vf_set(LK_GELU_ERF_C1));
+    p = lk_vf_add(lk_vf_mul(p, u), lk_vf_set(LK_GELU_ERF_C0));
+    p = lk_vf_mul(p, u);
+    const lk_vf half_square = lk_vf_mul(lk_vf_mul(t, t), lk_vf_set(0.5f));
+    const lk_vf q = lk_vf_mul(p, lk_vf_exp(lk_vf_neg(half_square)));
+    return lk_vf_mul(x, lk_vf_if_less(x, lk_vf_zero(), q, lk_vf_sub(one, q)));
 }
 
 #endif

@@ -7,10 +7,12 @@ void lk_cpu_kernels_init_avx2(lk_cpu_kernels *kernels) {
     kernels->act_quantize = lk_act_quantize_avx2;
     kernels->act_round = lk_act_round_avx2;
     kernels->rms_norm = lk_rms_norm_avx2;
+    kernels->layer_norm = lk_layer_norm_avx2;
     kernels->rope = lk_rope_avx2;
     kernels->silu_mul = lk_silu_mul_avx2;
     kernels->gelu_mul = lk_gelu_mul_avx2;
     kernels->clamped_silu_mul = lk_clamped_silu_mul_avx2;
+    kernels->gelu_erf = lk_gelu_erf_avx2;
     kernels->scale = lk_scale_avx2;
     kernels->softcap = lk_softcap_avx2;
     kernels->add = lk_add_avx2;

@@ -7,10 +7,12 @@ void lk_cpu_kernels_init_avx512(lk_cpu_kernels *kernels) {
     kernels->act_quantize = lk_act_quantize_avx512;
     kernels->act_round = lk_act_round_avx512;
     kernels->rms_norm = lk_rms_norm_avx512;
+    kernels->layer_norm = lk_layer_norm_avx512;
     kernels->rope = lk_rope_avx512;
     kernels->silu_mul = lk_silu_mul_avx512;
     kernels->gelu_mul = lk_gelu_mul_avx512;
     kernels->clamped_silu_mul = lk_clamped_silu_mul_avx512;
+    kernels->gelu_erf = lk_gelu_erf_avx512;
     kernels->scale = lk_scale_avx512;
     kernels->softcap = lk_softcap_avx512;
     kernels->add = lk_add_avx512;

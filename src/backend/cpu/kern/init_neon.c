@@ -7,10 +7,12 @@ void lk_cpu_kernels_init_neon(lk_cpu_kernels *kernels) {
     kernels->act_quantize = lk_act_quantize_neon;
     kernels->act_round = lk_act_round_neon;
     kernels->rms_norm = lk_rms_norm_neon;
+    kernels->layer_norm = lk_layer_norm_neon;
     kernels->rope = lk_rope_neon;
     kernels->silu_mul = lk_silu_mul_neon;
     kernels->gelu_mul = lk_gelu_mul_neon;
     kernels->clamped_silu_mul = lk_clamped_silu_mul_neon;
+    kernels->gelu_erf = lk_gelu_erf_neon;
     kernels->scale = lk_scale_neon;
     kernels->softcap = lk_softcap_neon;
     kernels->add = lk_add_neon;

@@ -102,6 +102,13 @@ LK_INLINE void lk_vec_softcap(const float *x, float cap, size_t n, float *y) {
     }
 }
 
+LK_INLINE void lk_vec_gelu_erf(const float *x, size_t n, float *y) {
+    for (size_t k = 0; k < n; k += LK_VEC_LANES) {
+        const size_t c = lk_vec_count(k, n);
+        lk_vf_store_n(y + k, lk_vf_gelu_erf(lk_vf_load_n(x + k, c)), c);
+    }
+}
+
 /* ---- rounding ---- */
 
 /* lk_round13, lk_round16, lk_round16b (ops/twin.h): `drop` low bits go; magnitudes below `least`
@@ -251,6 +258,50 @@ LK_INLINE void lk_vec_rms_norm(const float *x, const float *w, float eps, size_t
         const size_t count = lk_vec_count(k, n);
         const lk_vf scaled = lk_vf_mul(lk_vf_load_n(x + k, count), c);
         lk_vf_store_n(y + k, lk_vf_mul(scaled, lk_vf_load_n(w + k, count)), count);
+    }
+}
+
+/* The sum of x[k], or of the squares of x[k] - mean. */
+LK_INLINE float lk_vec_sum(const float *x, size_t n, const float *mean) {
+    const lk_vf m = lk_vf_set(mean != NULL ? *mean : 0.0f);
+    lk_vf p[LK_S16_VECS];
+#pragma GCC unroll 2
+    for (int v = 0; v < LK_S16_VECS; v++) {
+        p[v] = lk_vf_zero();
+    }
+    for (size_t k = 0; k < n; k += 16) {
+#pragma GCC unroll 2
+        for (size_t v = 0; v < LK_S16_VECS; v++) {
+            const size_t at = k + v * LK_VEC_LANES;
+            if (at >= n) {
+                break;
+            }
+            const size_t count = lk_vec_count(at, n);
+            lk_vf a = lk_vf_load_n(x + at, count);
+            if (mean != NULL) {
+                a = lk_vf_sub(a, m);
+                a = lk_vf_mul(a, a);
+            }
+            p[v] = lk_vf_add(p[v], count == LK_VEC_LANES ? a : lk_vf_keep(a, count));
+        }
+    }
+    return lk_s16_tree(p);
+}
+
+LK_INLINE void lk_vec_layer_norm(const float *x, const float *w, const float *b, float eps,
+                                 size_t n, float *y, uint32_t *flag) {
+    const float mean = lk_vec_sum(x, n, NULL) / (float)n;
+    const float s = lk_vec_sum(x, n, &mean);
+    if (!lk_is_finite_f32(s)) {
+        *flag = 1;
+    }
+    const lk_vf m = lk_vf_set(mean);
+    const lk_vf c = lk_vf_set(1.0f / sqrtf(s / (float)n + eps));
+    for (size_t k = 0; k < n; k += LK_VEC_LANES) {
+        const size_t count = lk_vec_count(k, n);
+        const lk_vf d = lk_vf_mul(lk_vf_sub(lk_vf_load_n(x + k, count), m), c);
+        const lk_vf scaled = lk_vf_mul(d, lk_vf_load_n(w + k, count));
+        lk_vf_store_n(y + k, lk_vf_add(scaled, lk_vf_load_n(b + k, count)), count);
     }
 }
 

@@ -16,6 +16,11 @@ void lk_rms_norm_avx512(const float *x, const float *w, float eps, size_t n, flo
     lk_vec_rms_norm(x, w, eps, n, y, flag);
 }
 
+void lk_layer_norm_avx512(const float *x, const float *w, const float *b, float eps, size_t n,
+                          float *y, uint32_t *flag) {
+    lk_vec_layer_norm(x, w, b, eps, n, y, flag);
+}
+
 void lk_rope_avx512(float *x, size_t n_rot, lk_rope_order order, const float *cos_sin) {
     if (order == LK_ROPE_NORMAL) {
         lk_vec_rope_normal(x, n_rot, cos_sin);
@@ -34,6 +39,10 @@ void lk_gelu_mul_avx512(const float *gate, const float *up, size_t n, float *y) 
 
 void lk_clamped_silu_mul_avx512(const float *gate, const float *up, size_t n, float *y) {
     lk_vec_clamped_silu_mul(gate, up, n, y);
+}
+
+void lk_gelu_erf_avx512(const float *x, size_t n, float *y) {
+    lk_vec_gelu_erf(x, n, y);
 }
 
 void lk_scale_avx512(const float *x, float factor, size_t n, float *y) {
