@@ -12,6 +12,7 @@
 #include "lk/grammar.h"
 #include "lk/machine.h"
 #include "lk/model.h"
+#include "lk/projector.h"
 #include "lk/quantize.h"
 #include "lk/random_model.h"
 #include "lk/sampler.h"

@@ -56,6 +56,9 @@ const lk_weight *lk_loader_weight(lk_loader *loader, const char *name, int32_t l
 /* NULL also where the file has no such tensor. */
 const lk_weight *lk_loader_weight_or_null(lk_loader *loader, const char *name, int32_t layer,
                                           lk_tensor_shape shape);
+/* Every key, or tensor, whose name begins so may be there and changes nothing; NULL: none. For the
+ * parts of another model in the same file. */
+void lk_loader_ignore_all(lk_loader *loader, const char *key_prefix, const char *tensor_prefix);
 /* The tensor may be there and changes nothing. */
 void lk_loader_ignore_tensor(lk_loader *loader, const char *name, int32_t layer);
 

@@ -309,6 +309,25 @@ void lk_loader_ignore_tensor(lk_loader *loader, const char *name, int32_t layer)
     }
 }
 
+void lk_loader_ignore_all(lk_loader *loader, const char *key_prefix, const char *tensor_prefix) {
+    const size_t n_arch = strlen(loader->arch) + 1;
+    const uint64_t n_meta = lk_gguf_n_meta(loader->gguf);
+    for (uint64_t i = 0; key_prefix != NULL && i < n_meta; i++) {
+        const char *key = NULL;
+        lk_gguf_value value;
+        if (lk_gguf_meta(loader->gguf, i, &key, &value, NULL) == LK_OK &&
+            is_key(loader, key, NULL) &&
+            strncmp(key + n_arch, key_prefix, strlen(key_prefix)) == 0) {
+            loader->key_used[i] = true;
+        }
+    }
+    for (size_t i = 0; tensor_prefix != NULL && i < loader->n_weights; i++) {
+        if (strncmp(loader->weights[i].name, tensor_prefix, strlen(tensor_prefix)) == 0) {
+            loader->weight_used[i] = true;
+        }
+    }
+}
+
 void lk_loader_check_all_used(lk_loader *loader) {
     const uint64_t n_meta = lk_gguf_n_meta(loader->gguf);
     for (uint64_t i = 0; i < n_meta && !has_failed(loader); i++) {
