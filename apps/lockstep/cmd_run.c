@@ -37,6 +37,11 @@ static void close_all(run *r) {
     lk_model_close(r->model);
     lk_text_stream_deinit(&r->stream);
     free(r->text.data);
+    for (size_t i = 0; r->clips != NULL && i < r->options->audio.n; i++) {
+        free(r->clips[i].embeddings);
+    }
+    free(r->clips);
+    free(r->embeddings);
     free(r->prompt);
     free(r->prompt_text);
     free(r->ids);
@@ -53,8 +58,8 @@ int lk_command_run(int argc, char **argv) {
         .options = &options,
         .stream = {.stops = options.stops.items, .n_stops = options.stops.n},
     };
-    const bool ok = open_all(&r) && run_compile_grammar(&r) && run_read_prompt(&r) &&
-                    run_prepare(&r) && run_generate(&r) && run_report(&r);
+    const bool ok = open_all(&r) && run_compile_grammar(&r) && run_read_audio(&r) &&
+                    run_read_prompt(&r) && run_prepare(&r) && run_generate(&r) && run_report(&r);
     exit_status = !ok ? 1 : (r.stop == RUN_STOP_CANCELLED ? lk_console_interrupt_status() : 0);
     close_all(&r);
     return lk_console_finish("run", exit_status);

@@ -129,6 +129,34 @@ bool lk_conversation_add(lk_conversation *c, const char *role, const char *text,
     return true;
 }
 
+bool lk_conversation_add_audio(lk_conversation *c, size_t n_clips, const char *text, size_t n) {
+    json_t *parts = json_array();
+    json_t *message = json_object();
+    bool ok = parts != NULL && message != NULL;
+    for (size_t i = 0; ok && i < n_clips; i++) {
+        ok = json_array_append_new(parts, json_pack("{s:s}", "type", "audio")) == 0;
+    }
+    if (ok && json_array_append_new(
+                  parts, json_pack("{s:s, s:s%}", "type", "text", "text", text, n)) != 0) {
+        (void)lk_console_error(c->command, "a message is not well-formed UTF-8");
+        json_decref(parts);
+        json_decref(message);
+        return false;
+    }
+    if (ok) { /* takes over parts and message */
+        ok = json_object_set_new(message, "role", json_string("user")) == 0;
+        ok = json_object_set_new(message, "content", parts) == 0 && ok;
+        ok = json_array_append_new(c->messages, message) == 0 && ok;
+    } else {
+        json_decref(parts);
+        json_decref(message);
+    }
+    if (!ok) {
+        (void)lk_console_error(c->command, "out of memory for the messages");
+    }
+    return ok;
+}
+
 lk_chat_prompt *lk_conversation_render(const lk_conversation *c, uint32_t flags) {
     lk_chat_params params = LK_CHAT_PARAMS_INIT;
     lk_chat_prompt *prompt = NULL;

@@ -43,6 +43,8 @@ void lk_conversation_close(lk_conversation *c);
 /* Replaces all messages by those of a JSON text: an array, or an object with "messages" and perhaps
  * "tools" and "chat_template_kwargs", as a request to a server has them. */
 bool lk_conversation_load(lk_conversation *c, const char *text, size_t n);
+/* A user's message of n_clips recordings and a text behind them, as parts. */
+bool lk_conversation_add_audio(lk_conversation *c, size_t n_clips, const char *text, size_t n);
 bool lk_conversation_add(lk_conversation *c, const char *role, const char *text, size_t n);
 
 /* Renders with LK_CHAT_* flags. NULL on failure; else lk_chat_prompt_close. */

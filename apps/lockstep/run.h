@@ -3,6 +3,7 @@
 #define LK_RUN_H
 
 #include "conversation.h"
+#include "listener.h"
 #include "lk/grammar.h"
 #include "open_model.h"
 #include "options.h"
@@ -13,6 +14,8 @@ typedef struct run_options {
     const char *model;
     const char *prompt;      /* -p */
     const char *prompt_file; /* -f, or "-" */
+    const char *mmproj;      /* for the recordings */
+    lk_option_list audio;    /* recordings, before the prompt's text; with --chat */
     lk_kv_type k_type;
     lk_kv_type v_type;
     int64_t n_predict; /* -1: until the context is full */
@@ -72,7 +75,9 @@ typedef struct run {
     size_t n_prompt_text;
     int32_t *prompt;
     size_t n_prompt;
-    size_t n_prompt_done; /* computed; fewer after Ctrl-C */
+    size_t n_prompt_done;     /* computed; fewer after Ctrl-C */
+    lk_heard *clips;          /* [options->audio.n] */
+    const float **embeddings; /* [n_prompt] vectors of recordings, or NULL */
 
     int32_t *ids;           /* sampled */
     uint8_t (*digests)[16]; /* of the logits that they were sampled from; NULL unless wanted */
@@ -85,6 +90,8 @@ typedef struct run {
     double generate_seconds;
 } run;
 
+/* Encodes the recordings, if there are any. */
+bool run_read_audio(run *r);
 /* Reads and encodes the prompt; checks that it fits. All below print the reason on failure. */
 bool run_read_prompt(run *r);
 /* Whether the options that ask for a grammar go together. */

@@ -191,7 +191,9 @@ static bool decode_prompt(run *r) {
             const bool is_last = i + 1 == r->n_prompt;
             rows[n] = (lk_row){r->prompt[i], 0, (int64_t)i, is_last ? LK_ROW_LOGITS : 0, 0};
         }
-        const lk_status status = lk_context_decode(r->context, rows, n, NULL, &err);
+        const float *const *embeddings = r->embeddings != NULL ? r->embeddings + (i - n) : NULL;
+        const lk_status status =
+            lk_context_decode_embeddings(r->context, rows, embeddings, n, NULL, &err);
         if (status == LK_E_CANCELLED) {
             r->stop = RUN_STOP_CANCELLED;
             break;

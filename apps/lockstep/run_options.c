@@ -7,6 +7,8 @@ static const char help[] =
     "Continues a prompt (TEXT, a file, or standard input) and prints the text as it comes.\n\n"
     "  -n N                  tokens to generate (256; -1: until the context is full)\n"
     "  --chat                answer the prompt with the model's chat template\n"
+    "  --mmproj FILE --audio FILE    a recording before the prompt, for a model with an audio\n"
+    "                        encoder; --audio may be repeated, and means --chat\n"
     "  --system TEXT --tools FILE --chat-template FILE|NAME --chat-template-kwargs JSON\n"
     "                        with --chat, as in lockstep template\n"
     "  --temp T              temperature (0.8; 0: always the best token)\n"
@@ -41,6 +43,13 @@ static bool check_options(run_options *o, const char *input, const char *file,
         return false;
     }
     o->prompt_file = file != NULL ? file : input;
+    if ((o->audio.n != 0) != (o->mmproj != NULL)) {
+        (void)lk_console_error("run",
+                               "--audio needs the encoder's file with --mmproj, and --mmproj "
+                               "a recording with --audio");
+        return false;
+    }
+    o->chat = o->chat || o->audio.n != 0;
     const lk_conversation_options *c = &o->conversation;
     if (!o->chat && (c->system != NULL || c->tools != NULL || c->chat_template != NULL ||
                      c->variables != NULL)) {
@@ -76,6 +85,8 @@ bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
         LK_CONVERSATION_OPTIONS(&o->conversation),
         {"--prompt", "-p", LK_OPTION_TEXT, &o->prompt, 0, 0, NULL},
         {"--file", "-f", LK_OPTION_TEXT, &file, 0, 0, NULL},
+        {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
+        {"--audio", NULL, LK_OPTION_LIST, &o->audio, 0, 0, NULL},
         {"--n-predict", "-n", LK_OPTION_INT, &o->n_predict, -1, 1e9, NULL},
         {"--ctx", "-c", LK_OPTION_INT, &o->n_ctx, 1, (double)LK_MAX_POSITIONS, NULL},
         {"--threads", "-t", LK_OPTION_INT, &o->n_threads, 1, 256, NULL},

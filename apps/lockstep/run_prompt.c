@@ -25,7 +25,8 @@ static bool encode_chat(run *r, const char *text, size_t n) {
     lk_chat_prompt *prompt = NULL;
     if (lk_conversation_open(&c, "run", lk_model_gguf(r->model), r->tokenizer,
                              &r->options->conversation) &&
-        lk_conversation_add(&c, "user", text, n)) {
+        (r->clips != NULL ? lk_conversation_add_audio(&c, r->options->audio.n, text, n)
+                          : lk_conversation_add(&c, "user", text, n))) {
         prompt = lk_conversation_render(&c, LK_CHAT_GENERATION_PROMPT);
     }
     if (prompt != NULL) {
@@ -33,7 +34,9 @@ static bool encode_chat(run *r, const char *text, size_t n) {
     }
     lk_chat_prompt_close(prompt);
     lk_conversation_close(&c);
-    return r->prompt != NULL;
+    return r->prompt != NULL &&
+           (r->clips == NULL || lk_heard_place("run", r->tokenizer, r->clips, r->options->audio.n,
+                                               &r->prompt, &r->n_prompt, &r->embeddings));
 }
 
 static bool encode_prompt(run *r, const char *text, size_t n) {
@@ -80,6 +83,25 @@ static char *copy_text(const char *text, size_t *n) {
         (void)lk_console_error("run", "out of memory for the prompt");
     }
     return copy;
+}
+
+bool run_read_audio(run *r) {
+    const run_options *o = r->options;
+    if (o->audio.n == 0) {
+        return true;
+    }
+    r->clips = calloc(o->audio.n, sizeof r->clips[0]);
+    if (r->clips == NULL) {
+        (void)lk_console_error("run", "out of memory for the recordings");
+        return false;
+    }
+    lk_listener listener;
+    bool ok = lk_listener_open(&listener, "run", o->mmproj, r->model, o->n_threads, !o->no_repack);
+    for (size_t i = 0; ok && i < o->audio.n; i++) {
+        ok = lk_listener_hear(&listener, o->audio.items[i], &r->clips[i]);
+    }
+    lk_listener_close(&listener);
+    return ok;
 }
 
 bool run_read_prompt(run *r) {
