@@ -62,6 +62,45 @@ LK_INLINE void lk_tile_start_sums(lk_tile_kind kind, int n_rows, const lk_tile_s
     }
 }
 
+/* The sums of groups i and i + 1 side by side: a chain of products waits five cycles for each, and
+ * one group of eight rows has too few chains to fill them. */
+LK_INLINE void lk_tile_two_groups(lk_tile_kind kind, int n_rows, const lk_tile *tile, size_t i,
+                                  const lk_tile_row *rows, const lk_tile_start *start, __m512i *a,
+                                  __m512i *b) {
+    const size_t n_dwords = kind.group_elems / 4;
+    lk_tile_start_sums(kind, n_rows, start, i, a);
+    lk_tile_start_sums(kind, n_rows, start, i + 1, b);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < n_dwords; j++) {
+        const size_t k4 = n_dwords * i + j;
+        const __m512i w0 = _mm512_load_si512(tile->w[k4]);
+        const __m512i w1 = _mm512_load_si512(tile->w[k4 + n_dwords]);
+#pragma GCC unroll 8
+        for (int r = 0; r < n_rows; r++) {
+            const int8_t *q = rows[r].q + 4 * k4;
+            a[r] = _mm512_dpbusd_epi32(a[r], w0, _mm512_set1_epi32(lk_peek_i32(q)));
+            b[r] = _mm512_dpbusd_epi32(b[r], w1, _mm512_set1_epi32(lk_peek_i32(q + 4 * n_dwords)));
+        }
+    }
+}
+
+/* Block i of 32 elements, whose integer sums are s. */
+LK_INLINE void lk_tile_add_block32(lk_tile_kind kind, int n_rows, const lk_tile *tile,
+                                   const lk_tile_row *rows, const lk_tile_start *start, size_t i,
+                                   const __m512i *s, __m512 *acc) {
+    const __m512 d = _mm512_load_ps(tile->d[i]);
+#pragma GCC unroll 8
+    for (int r = 0; r < n_rows; r++) {
+        const __m512 d_a = _mm512_set1_ps(rows[r].d[i]);
+        acc[r] =
+            _mm512_add_ps(acc[r], _mm512_mul_ps(_mm512_mul_ps(d, d_a), _mm512_cvtepi32_ps(s[r])));
+        if (kind.has_min) {
+            const __m512 d_min = _mm512_mul_ps(_mm512_load_ps(tile->d_min[i]), d_a);
+            acc[r] = _mm512_sub_ps(acc[r], _mm512_mul_ps(d_min, _mm512_set1_ps(start[r].sum[i])));
+        }
+    }
+}
+
 /* 32-element blocks: acc[r] gets n_groups blocks in order. */
 LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile *tile,
                                    const lk_tile_row *rows, size_t n_groups,
@@ -73,23 +112,20 @@ LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile 
         lk_tile_start_row(kind, rows[r].sums, n_groups, &start[r]);
         acc[r] = _mm512_load_ps(y[r]);
     }
-    for (size_t i = 0; i < n_groups; i++) {
-        lk_tile_fetch(kind, tile, i, LK_TILE_ELEMS / LK_TILE_GROUP);
+    for (size_t i = 0; i + 2 <= n_groups; i += 2) {
+        __m512i a[LK_TILE_MAX_BLOCK_ROWS];
+        __m512i b[LK_TILE_MAX_BLOCK_ROWS];
+        lk_tile_fetch(kind, tile, i / 2, LK_TILE_ELEMS / LK_TILE_GROUP / 2);
+        lk_tile_two_groups(kind, n_rows, tile, i, rows, start, a, b);
+        lk_tile_add_block32(kind, n_rows, tile, rows, start, i, a, acc);
+        lk_tile_add_block32(kind, n_rows, tile, rows, start, i + 1, b, acc);
+    }
+    if (n_groups % 2 != 0) {
+        const size_t i = n_groups - 1;
         __m512i s[LK_TILE_MAX_BLOCK_ROWS];
         lk_tile_start_sums(kind, n_rows, start, i, s);
         lk_tile_sums(n_rows, 8, tile, 8 * i, rows, s);
-        const __m512 d = _mm512_load_ps(tile->d[i]);
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++) {
-            const __m512 d_a = _mm512_set1_ps(rows[r].d[i]);
-            acc[r] = _mm512_add_ps(acc[r],
-                                   _mm512_mul_ps(_mm512_mul_ps(d, d_a), _mm512_cvtepi32_ps(s[r])));
-            if (kind.has_min) {
-                const __m512 d_min = _mm512_mul_ps(_mm512_load_ps(tile->d_min[i]), d_a);
-                acc[r] =
-                    _mm512_sub_ps(acc[r], _mm512_mul_ps(d_min, _mm512_set1_ps(start[r].sum[i])));
-            }
-        }
+        lk_tile_add_block32(kind, n_rows, tile, rows, start, i, s, acc);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
@@ -101,21 +137,17 @@ LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile 
 LK_INLINE void lk_tile_block_sums(lk_tile_kind kind, int n_rows, const lk_tile *tile,
                                   const lk_tile_row *rows, const lk_tile_start *start,
                                   __m512i *sum) {
-    const int n_dwords = (int)kind.group_elems / 4;
     const size_t n_groups = 256 / kind.group_elems;
 #pragma GCC unroll 8
     for (int r = 0; r < n_rows; r++) {
         sum[r] = _mm512_setzero_si512();
     }
-    if (kind.has_pairs) {
-        for (size_t i = 0; i < n_groups; i += 2) {
-            lk_tile_fetch(kind, tile, i / 2, n_groups / 2);
-            __m512i a[LK_TILE_MAX_BLOCK_ROWS];
-            __m512i b[LK_TILE_MAX_BLOCK_ROWS];
-            lk_tile_start_sums(kind, n_rows, start, i, a);
-            lk_tile_sums(n_rows, n_dwords, tile, (size_t)n_dwords * i, rows, a);
-            lk_tile_start_sums(kind, n_rows, start, i + 1, b);
-            lk_tile_sums(n_rows, n_dwords, tile, (size_t)n_dwords * (i + 1), rows, b);
+    for (size_t i = 0; i < n_groups; i += 2) {
+        __m512i a[LK_TILE_MAX_BLOCK_ROWS];
+        __m512i b[LK_TILE_MAX_BLOCK_ROWS];
+        lk_tile_fetch(kind, tile, i / 2, n_groups / 2);
+        lk_tile_two_groups(kind, n_rows, tile, i, rows, start, a, b);
+        if (kind.has_pairs) {
             const __m512i scale = _mm512_load_si512(tile->pair[i / 2]);
 #pragma GCC unroll 8
             for (int r = 0; r < n_rows; r++) {
@@ -123,17 +155,13 @@ LK_INLINE void lk_tile_block_sums(lk_tile_kind kind, int n_rows, const lk_tile *
                     _mm512_mask_mov_epi16(a[r], 0xaaaaaaaau, _mm512_slli_epi32(b[r], 16));
                 sum[r] = _mm512_dpwssd_epi32(sum[r], pair, scale);
             }
-        }
-    } else {
-        for (size_t i = 0; i < n_groups; i++) {
-            __m512i s[LK_TILE_MAX_BLOCK_ROWS];
-            lk_tile_fetch(kind, tile, i, n_groups);
-            lk_tile_start_sums(kind, n_rows, start, i, s);
-            lk_tile_sums(n_rows, n_dwords, tile, (size_t)n_dwords * i, rows, s);
-            const __m512i scale = _mm512_load_si512(tile->scale[i]);
+        } else {
+            const __m512i scale_a = _mm512_load_si512(tile->scale[i]);
+            const __m512i scale_b = _mm512_load_si512(tile->scale[i + 1]);
 #pragma GCC unroll 8
             for (int r = 0; r < n_rows; r++) {
-                sum[r] = _mm512_add_epi32(sum[r], _mm512_mullo_epi32(s[r], scale));
+                sum[r] = _mm512_add_epi32(sum[r], _mm512_mullo_epi32(a[r], scale_a));
+                sum[r] = _mm512_add_epi32(sum[r], _mm512_mullo_epi32(b[r], scale_b));
             }
         }
     }
