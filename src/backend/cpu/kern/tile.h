@@ -2,8 +2,9 @@
  * matrix product of this folder goes through: lanes are weight rows, so the order of the blocks, in
  * which the definition adds, costs nothing, and one tile serves any number of activation rows.
  *
- * w[k / 4][row][k % 4] holds the integer weights as bytes: value + bias, unsigned, or the signed
- * value itself where lk_tile_kind says so. Rows are lanes in everything else too. */
+ * w[k / 4][row][k % 4] (but for has_halves) holds the integer weights as bytes: value + bias,
+ * unsigned, or the signed value itself where lk_tile_kind says so. Rows are lanes in everything
+ * else too. */
 #ifndef LK_BACKEND_CPU_KERN_TILE_H
 #define LK_BACKEND_CPU_KERN_TILE_H
 
@@ -42,39 +43,43 @@ typedef struct lk_tile_kind {
     bool is_signed;       /* bytes are int8 without bias */
     bool has_min;
     bool has_pairs; /* group sums fit 16 bits: two groups are scaled by one instruction */
+    /* The sums of half a group's columns fit 16 bits: w[k4] and w[k4 + 1] (k4 even) hold both
+     * dwords of a row beside each other, and one instruction adds and scales the halves. */
+    bool has_halves;
 } lk_tile_kind;
 
 /* block_elems is 0 for a format that has no tiles. */
 LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
     const bool u8 = LK_VEC_DOT_U8 != 0;
     const int bias8 = u8 ? 128 : 0;
+    const bool halves = LK_VEC_HALVES != 0;
     switch (type) {
     case LK_FORMAT_Q4_0:
-        return (lk_tile_kind){type, 32, 18, 32, 8, 15, false, false, false};
+        return (lk_tile_kind){type, 32, 18, 32, 8, 15, false, false, false, false};
     case LK_FORMAT_Q4_1:
-        return (lk_tile_kind){type, 32, 20, 32, 0, 15, false, true, false};
+        return (lk_tile_kind){type, 32, 20, 32, 0, 15, false, true, false, false};
     case LK_FORMAT_Q5_0:
-        return (lk_tile_kind){type, 32, 22, 32, 16, 31, false, false, false};
+        return (lk_tile_kind){type, 32, 22, 32, 16, 31, false, false, false, false};
     case LK_FORMAT_Q5_1:
-        return (lk_tile_kind){type, 32, 24, 32, 0, 31, false, true, false};
+        return (lk_tile_kind){type, 32, 24, 32, 0, 31, false, true, false, false};
     case LK_FORMAT_Q8_0:
-        return (lk_tile_kind){type, 32, 34, 32, bias8, 255, !u8, false, false};
+        return (lk_tile_kind){type, 32, 34, 32, bias8, 255, !u8, false, false, false};
     case LK_FORMAT_IQ4_NL:
-        return (lk_tile_kind){type, 32, 18, 32, bias8, 255, !u8, false, false};
+        return (lk_tile_kind){type, 32, 18, 32, bias8, 255, !u8, false, false, false};
     case LK_FORMAT_MXFP4:
-        return (lk_tile_kind){type, 32, 17, 32, 12, 24, false, false, false};
+        return (lk_tile_kind){type, 32, 17, 32, 12, 24, false, false, false, false};
     case LK_FORMAT_Q2_K:
-        return (lk_tile_kind){type, 256, 84, 16, 0, 3, false, true, u8};
+        return (lk_tile_kind){type, 256, 84, 16, 0, 3, false, true, u8, false};
     case LK_FORMAT_Q3_K:
-        return (lk_tile_kind){type, 256, 110, 16, 4, 7, false, false, u8};
+        return (lk_tile_kind){type, 256, 110, 16, 4, 7, false, false, u8, false};
     case LK_FORMAT_Q4_K:
-        return (lk_tile_kind){type, 256, 144, 32, 0, 15, false, true, false};
+        return (lk_tile_kind){type, 256, 144, 32, 0, 15, false, true, false, halves};
     case LK_FORMAT_Q5_K:
-        return (lk_tile_kind){type, 256, 176, 32, 0, 31, false, true, false};
+        return (lk_tile_kind){type, 256, 176, 32, 0, 31, false, true, false, false};
     case LK_FORMAT_Q6_K:
-        return (lk_tile_kind){type, 256, 210, 16, 32, 63, false, false, false};
+        return (lk_tile_kind){type, 256, 210, 16, 32, 63, false, false, false, false};
     case LK_FORMAT_IQ4_XS:
-        return (lk_tile_kind){type, 256, 136, 32, bias8, 255, !u8, false, false};
+        return (lk_tile_kind){type, 256, 136, 32, bias8, 255, !u8, false, false, false};
     default:
         return (lk_tile_kind){0};
     }

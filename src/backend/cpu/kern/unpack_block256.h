@@ -12,6 +12,13 @@ LK_INLINE uint8_t *lk_tile_w(lk_tile *tile, size_t k4, size_t h) {
     return &tile->w[k4][h * LK_VEC_BYTES];
 }
 
+/* Dwords k4 (even) and k4 + 1. */
+LK_INLINE void lk_tile_put_two(lk_tile_kind kind, lk_vi a, lk_vi b, size_t k4, size_t h,
+                               lk_tile *tile) {
+    lk_vi_store(lk_tile_w(tile, k4, h), kind.has_halves ? lk_vi_zip_low(a, b) : a);
+    lk_vi_store(lk_tile_w(tile, k4 + 1, h), kind.has_halves ? lk_vi_zip_high(a, b) : b);
+}
+
 /* Four scales (bytes of v, less offset) of groups 4 i .. 4 i + 3. */
 LK_INLINE void lk_tile_put_scales(lk_tile_kind kind, lk_vi v, int offset, size_t i, size_t h,
                                   lk_tile *tile) {
@@ -19,7 +26,7 @@ LK_INLINE void lk_tile_put_scales(lk_tile_kind kind, lk_vi v, int offset, size_t
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++) {
             lk_vi_store(&tile->scale[4 * i + (size_t)j][h * LK_VEC_LANES],
-                        lk_vi_scale_lanes(v, j, offset));
+                        kind.has_halves ? lk_vi_min_twice(v, j) : lk_vi_scale_lanes(v, j, offset));
         }
     }
     if (kind.has_pairs || (!LK_VEC_DOT_U8 && kind.bias != 0)) {
@@ -182,22 +189,27 @@ LK_INLINE void lk_tile_unpack_q45_k(lk_tile_kind kind, lk_tile_source s, lk_tile
 #pragma GCC unroll 4
             for (int g = 0; g < 4; g++) { /* 64 elements */
                 lk_source_columns(kind, s, 0, at_qs + 32 * (size_t)g + 16 * i, h, v);
+                lk_vi low[4];
+                lk_vi high[4];
 #pragma GCC unroll 4
                 for (size_t j = 0; j < 4; j++) {
-                    lk_vi low = lk_vi_and(v[j], nibble);
-                    lk_vi high = lk_vi_and(lk_vi_shr16(v[j], 4), nibble);
+                    low[j] = lk_vi_and(v[j], nibble);
+                    high[j] = lk_vi_and(lk_vi_shr16(v[j], 4), nibble);
                     if (has_fifth) {
                         const int bit = 2 * g; /* to bit 4, that of the high nibbles one further */
-                        low = lk_vi_and_or(bit < 4 ? lk_vi_shl16(fifth[j], 4 - bit)
-                                                   : lk_vi_shr16(fifth[j], bit - 4),
-                                           sixteen, low);
-                        high = lk_vi_and_or(bit < 4 ? lk_vi_shl16(fifth[j], 3 - bit)
-                                                    : lk_vi_shr16(fifth[j], bit - 3),
-                                            sixteen, high);
+                        low[j] = lk_vi_and_or(bit < 4 ? lk_vi_shl16(fifth[j], 4 - bit)
+                                                      : lk_vi_shr16(fifth[j], bit - 4),
+                                              sixteen, low[j]);
+                        high[j] = lk_vi_and_or(bit < 4 ? lk_vi_shl16(fifth[j], 3 - bit)
+                                                       : lk_vi_shr16(fifth[j], bit - 3),
+                                               sixteen, high[j]);
                     }
-                    const size_t k4 = 16 * (size_t)g + 4 * i + j;
-                    lk_vi_store(lk_tile_w(tile, k4, h), low);
-                    lk_vi_store(lk_tile_w(tile, k4 + 8, h), high);
+                }
+                const size_t k4 = 16 * (size_t)g + 4 * i;
+#pragma GCC unroll 2
+                for (size_t j = 0; j < 4; j += 2) {
+                    lk_tile_put_two(kind, low[j], low[j + 1], k4 + j, h, tile);
+                    lk_tile_put_two(kind, high[j], high[j + 1], k4 + 8 + j, h, tile);
                 }
             }
         }

@@ -10,6 +10,7 @@
 typedef __m256i lk_vi; /* integers: bytes, 16-bit or 32-bit lanes */
 typedef __m256 lk_vf;  /* binary32 lanes */
 enum { LK_VEC_LANES = 8, LK_VEC_BYTES = 32 };
+enum { LK_VEC_HALVES = 0 }; /* of groups are summed apart: tile.h, has_halves */
 #if defined(__AVXVNNI__)
 enum { LK_VEC_DOT_U8 = 1 }; /* VNNI: unsigned bytes times signed ones, exact */
 #else
@@ -103,6 +104,13 @@ LK_INLINE lk_vi lk_vi_shl32(lk_vi a, int n) {
     return _mm256_sllv_epi32(a, _mm256_set1_epi32(n));
 }
 
+/* Lanes of a and b in turn: from the first or the second half of the lanes inside each 128 bits. */
+LK_INLINE lk_vi lk_vi_zip_low(lk_vi a, lk_vi b) {
+    return _mm256_unpacklo_epi32(a, b);
+}
+LK_INLINE lk_vi lk_vi_zip_high(lk_vi a, lk_vi b) {
+    return _mm256_unpackhi_epi32(a, b);
+}
 /* (a & mask) | b. */
 LK_INLINE lk_vi lk_vi_and_or(lk_vi a, lk_vi mask, lk_vi b) {
     return _mm256_or_si256(_mm256_and_si256(a, mask), b);

@@ -9,6 +9,7 @@
 typedef __m512i lk_vi; /* integers: bytes, 16-bit or 32-bit lanes */
 typedef __m512 lk_vf;  /* binary32 lanes */
 enum { LK_VEC_LANES = 16, LK_VEC_BYTES = 64 };
+enum { LK_VEC_HALVES = 1 }; /* of groups are summed apart: tile.h, has_halves */
 enum { LK_VEC_DOT_U8 = 1 }; /* VNNI: unsigned bytes times signed ones, exact */
 
 LK_INLINE lk_vi lk_vi_load(const void *p) {
@@ -98,6 +99,13 @@ LK_INLINE lk_vi lk_vi_shl32(lk_vi a, int n) {
     return _mm512_sllv_epi32(a, _mm512_set1_epi32(n));
 }
 
+/* Lanes of a and b in turn: from the first or the second half of the lanes inside each 128 bits. */
+LK_INLINE lk_vi lk_vi_zip_low(lk_vi a, lk_vi b) {
+    return _mm512_unpacklo_epi32(a, b);
+}
+LK_INLINE lk_vi lk_vi_zip_high(lk_vi a, lk_vi b) {
+    return _mm512_unpackhi_epi32(a, b);
+}
 /* (a & mask) | b. */
 LK_INLINE lk_vi lk_vi_and_or(lk_vi a, lk_vi mask, lk_vi b) {
     return _mm512_ternarylogic_epi32(a, mask, b, 0xea);

@@ -19,6 +19,11 @@ LK_INLINE int32_t lk_peek_i32(const void *p) {
     memcpy(&v, p, sizeof v);
     return v;
 }
+LK_INLINE int64_t lk_peek_i64(const void *p) {
+    int64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 LK_INLINE uint16_t lk_peek_u16(const void *p) {
     uint16_t v;
     memcpy(&v, p, sizeof v);

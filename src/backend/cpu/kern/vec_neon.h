@@ -9,6 +9,7 @@
 typedef int32x4_t lk_vi;   /* integers: bytes, 16-bit or 32-bit lanes */
 typedef float32x4_t lk_vf; /* binary32 lanes */
 enum { LK_VEC_LANES = 4, LK_VEC_BYTES = 16 };
+enum { LK_VEC_HALVES = 0 }; /* of groups are summed apart: tile.h, has_halves */
 enum { LK_VEC_DOT_U8 = 0 }; /* signed bytes times signed ones, exact */
 
 LK_INLINE uint8x16_t lk_u8(lk_vi v) {
@@ -78,6 +79,13 @@ LK_INLINE lk_vi lk_vi_shl32(lk_vi a, int n) {
     return vshlq_s32(a, vdupq_n_s32(n));
 }
 
+/* Lanes of a and b in turn: from the first or the second half of the lanes of a vector. */
+LK_INLINE lk_vi lk_vi_zip_low(lk_vi a, lk_vi b) {
+    return vzip1q_s32(a, b);
+}
+LK_INLINE lk_vi lk_vi_zip_high(lk_vi a, lk_vi b) {
+    return vzip2q_s32(a, b);
+}
 /* (a & mask) | b. */
 LK_INLINE lk_vi lk_vi_and_or(lk_vi a, lk_vi mask, lk_vi b) {
     return vorrq_s32(vandq_s32(a, mask), b);
