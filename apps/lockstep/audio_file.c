@@ -32,8 +32,18 @@ lk_status lk_audio_from_bytes(const void *bytes, size_t n_bytes, const lk_audio_
     params = params != NULL ? params : &defaults;
     *out = NULL;
     const lk_audio_kind kind = kind_of(bytes, n_bytes);
-    if (kind == LK_AUDIO_OTHER) { /* it names what is no WAV */
-        return lk_audio_decode_wav(bytes, n_bytes, params, NULL, out, err);
+    if (kind == LK_AUDIO_OTHER) {
+        lk_error inner;
+        const lk_status status = lk_audio_decode_wav(bytes, n_bytes, params, NULL, out, &inner);
+        if (status != LK_OK &&
+            strcmp(inner.subject, "container") == 0) { /* it names what is none */
+            return lk_audio_fail(err, status, 0, "%.200s; read are %s", inner.message,
+                                 lk_audio_formats());
+        }
+        if (status != LK_OK && err != NULL) {
+            *err = inner;
+        }
+        return status;
     }
     if (n_bytes > params->max_bytes) {
         return lk_audio_fail(err, LK_E_LIMIT, UINT64_MAX,

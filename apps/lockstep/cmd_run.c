@@ -38,7 +38,7 @@ static void close_all(run *r) {
     lk_text_stream_deinit(&r->stream);
     free(r->text.data);
     for (size_t i = 0; r->clips != NULL && i < r->options->audio.n; i++) {
-        free(r->clips[i].embeddings);
+        free(r->clips[i].values);
     }
     free(r->clips);
     free(r->embeddings);

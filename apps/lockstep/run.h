@@ -76,7 +76,7 @@ typedef struct run {
     int32_t *prompt;
     size_t n_prompt;
     size_t n_prompt_done;     /* computed; fewer after Ctrl-C */
-    lk_heard *clips;          /* [options->audio.n] */
+    lk_audio_vectors *clips;  /* [options->audio.n] */
     const float **embeddings; /* [n_prompt] vectors of recordings, or NULL */
 
     int32_t *ids;           /* sampled */

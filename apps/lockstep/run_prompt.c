@@ -35,8 +35,9 @@ static bool encode_chat(run *r, const char *text, size_t n) {
     lk_chat_prompt_close(prompt);
     lk_conversation_close(&c);
     return r->prompt != NULL &&
-           (r->clips == NULL || lk_heard_place("run", r->tokenizer, r->clips, r->options->audio.n,
-                                               &r->prompt, &r->n_prompt, &r->embeddings));
+           (r->clips == NULL ||
+            lk_listener_place("run", r->tokenizer, r->clips, r->options->audio.n, &r->prompt,
+                              &r->n_prompt, &r->embeddings));
 }
 
 static bool encode_prompt(run *r, const char *text, size_t n) {
@@ -95,12 +96,12 @@ bool run_read_audio(run *r) {
         (void)lk_console_error("run", "out of memory for the recordings");
         return false;
     }
-    lk_listener listener;
-    bool ok = lk_listener_open(&listener, "run", o->mmproj, r->model, o->n_threads, !o->no_repack);
+    lk_audio_input input;
+    bool ok = lk_listener_open(&input, "run", o->mmproj, r->model, o->n_threads, !o->no_repack);
     for (size_t i = 0; ok && i < o->audio.n; i++) {
-        ok = lk_listener_hear(&listener, o->audio.items[i], &r->clips[i]);
+        ok = lk_listener_hear(&input, "run", o->audio.items[i], &r->clips[i], NULL);
     }
-    lk_listener_close(&listener);
+    lk_audio_input_close(&input);
     return ok;
 }
 

@@ -56,7 +56,7 @@ static lk_status no_wav(const uint8_t *bytes, size_t n_bytes, lk_error *err) {
         const container *c = &containers[i];
         if (n_bytes >= c->at + c->n && memcmp(bytes + c->at, c->mark, c->n) == 0) {
             return lk_fail(err, LK_E_UNSUPPORTED, LK_AT_OFFSET(0, "container"),
-                           "the container is %s; expected a WAV file", c->name);
+                           "the container is %s, no WAV file", c->name);
         }
     }
     return lk_fail(err, LK_E_FORMAT, LK_AT_OFFSET(0, "container"),

@@ -8,6 +8,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include "base/sha256.h"
+#include "lk/audio.h"
 #include "lk/quantize.h"
 #include "lk_test.h"
 #include "real_context.h"
@@ -37,9 +39,32 @@ static void set_mode(int rounding, int flush) {
 typedef struct results {
     uint8_t digests[3][16]; /* prompt, next token, next token of the sequence saved and loaded */
     lk_sample sample;
-    uint8_t *file; /* quantised model */
+    uint8_t audio[2][32]; /* a clip, its features */
+    uint8_t *file;        /* quantised model */
     size_t file_bytes;
 } results;
+
+/* A clip that is resampled, and its features; some samples are subnormal. */
+enum { N_SAMPLES = 3000 };
+static float samples[N_SAMPLES];
+
+static void make_samples(void) {
+    for (int i = 0; i < N_SAMPLES; i++) {
+        samples[i] = (float)(i * i % 1009) * (i % 2 == 0 ? 0x1p-145f : 0x1p-12f);
+    }
+}
+
+static void hear(uint8_t digests[2][32]) {
+    static float features[10 * 128];
+    lk_audio *audio = NULL;
+    lk_error err;
+    REQUIRE_OK(lk_audio_create(samples, N_SAMPLES, 1, 32000, NULL, NULL, &audio, &err), err);
+    lk_audio_digest(audio, digests[0]);
+    CHECK(lk_audio_n_frames(audio) == 10);
+    REQUIRE_OK(lk_audio_features(audio, 128, features, 10 * 128, &err), err);
+    lk_sha256_of(features, sizeof features, digests[1]);
+    lk_audio_destroy(audio);
+}
 
 /* Every call runs in the mode given; `is_kept` says whether it was there after each. */
 static results use_everything(const char *model_path, const char *source, int rounding, int flush,
@@ -57,6 +82,8 @@ static results use_everything(const char *model_path, const char *source, int ro
         *is_kept = *is_kept && get_mode() == mode;                                                 \
         set_mode(FE_TONEAREST, 0);                                                                 \
     } while (0)
+    make_samples();
+    IN_MODE(hear(r.audio));
     lk_model *model = NULL;
     lk_context *c = NULL;
     lk_sampler *sampler = NULL;
@@ -112,6 +139,7 @@ static void check_model(const char *model_path) {
                       "%s, mode %zu: other logits in step %zu", model_path, i, k);
         }
         CHECK(memcmp(&found.sample, &wanted.sample, sizeof wanted.sample) == 0);
+        CHECK(memcmp(found.audio, wanted.audio, sizeof wanted.audio) == 0);
         CHECK(found.file_bytes == wanted.file_bytes &&
               memcmp(found.file, wanted.file, wanted.file_bytes) == 0);
         free(found.file);
