@@ -16,6 +16,7 @@ static const char help[] =
     "Talks with a model. A line that ends with a backslash goes on in the next one, and so does\n"
     "everything between two lines of \"\"\". Ctrl-C ends an answer, /help lists the commands.\n\n"
     "  --system TEXT         the system message\n"
+    "  --mmproj FILE         the model's audio encoder, for /audio\n"
     "  --tools FILE          a JSON array of tools; /tool TEXT answers a call\n"
     "  --chat-template X     a file, a name in the model's file, or chatml\n"
     "  --chat-template-kwargs JSON     variables: '{\"enable_thinking\": false}'\n"
@@ -35,6 +36,7 @@ static const char commands_help[] =
     "/system TEXT      another system message; forgets the rest\n"
     "/undo             forget the last message and its answer\n"
     "/retry            answer the last message again\n"
+    "/audio FILE       a recording for the next message (--mmproj)\n"
     "/tool TEXT        the result of the call that waits for one\n"
     "/prompt           show the prompt as the model gets it\n"
     "/save FILE        write the messages as JSON\n"
@@ -51,6 +53,7 @@ static bool parse(int argc, char **argv, talk_options *o, int *exit_status) {
     const char *kv_type = "f16";
     const lk_option options[] = {
         LK_CONVERSATION_OPTIONS(&o->conversation),
+        {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
         {"--n-predict", "-n", LK_OPTION_INT, &o->n_predict, -1, 1e9, NULL},
         {"--ctx", "-c", LK_OPTION_INT, &o->n_ctx, 1, (double)LK_MAX_POSITIONS, NULL},
         {"--threads", "-t", LK_OPTION_INT, &o->n_threads, 1, 256, NULL},
@@ -96,7 +99,8 @@ static bool open_all(talk *t) {
     params.k_type = o->k_type;
     params.v_type = o->v_type;
     if (!lk_conversation_open(&t->conversation, "chat", lk_model_gguf(t->model), t->tokenizer,
-                              &o->conversation)) {
+                              &o->conversation) ||
+        !talk_audio_open(t)) {
         return false;
     }
     if (lk_engine_create(t->model, &params, &t->engine, &err) != LK_OK) {
@@ -123,6 +127,7 @@ static void cut(talk *t, size_t n) {
     }
     json_decref(t->open_calls);
     t->open_calls = NULL;
+    talk_audio_trim(t);
 }
 
 /* Back to before the user's last message, or just behind it. */
@@ -155,6 +160,7 @@ static void load(talk *t, const char *path) {
     if (text != NULL && t->conversation.messages != NULL &&
         lk_conversation_load(&t->conversation, text, n)) {
         json_decref(before);
+        talk_audio_trim(t);
         (void)fprintf(stderr, "%zu messages\n", count(t));
     } else {
         json_decref(t->conversation.messages);
@@ -223,6 +229,8 @@ static bool command(talk *t, char *line) {
         show_prompt(t);
     } else if (strcmp(line, "/system") == 0 && has_rest) {
         set_system(t, rest);
+    } else if (strcmp(line, "/audio") == 0 && has_rest) {
+        (void)talk_audio_hear(t, rest);
     } else if (strcmp(line, "/tool") == 0 && has_rest) {
         give_result(t, rest);
     } else if (strcmp(line, "/save") == 0 && has_rest) {
@@ -252,8 +260,7 @@ static bool converse(talk *t) {
             continue;
         }
         const size_t n = count(t);
-        ok = lk_conversation_add(&t->conversation, "user", t->line.data, t->line.n - 1) &&
-             talk_answer(t);
+        ok = talk_audio_add_message(t, t->line.data, t->line.n - 1) && talk_answer(t);
         if (!ok) {
             cut(t, n);
         }
@@ -273,6 +280,7 @@ int lk_command_chat(int argc, char **argv) {
     const bool ok = open_all(&t) && converse(&t);
     lk_line_editor_destroy(t.editor);
     lk_engine_destroy(t.engine);
+    talk_audio_close(&t);
     lk_conversation_close(&t.conversation);
     lk_model_close(t.model);
     json_decref(t.open_calls);

@@ -139,7 +139,8 @@ static int on_event(void *ctx, const lk_event *event) {
     return 1;
 }
 
-static bool run(answer *a, const int32_t *prompt, size_t n_prompt) {
+static bool run(answer *a, const int32_t *prompt, size_t n_prompt, const lk_media_span *media,
+                size_t n_media) {
     const talk_options *o = &a->talk->options;
     lk_sampler_params sampler = LK_SAMPLER_PARAMS_INIT;
     lk_request_params params = LK_REQUEST_PARAMS_INIT;
@@ -152,6 +153,8 @@ static bool run(answer *a, const int32_t *prompt, size_t n_prompt) {
     sampler.min_p = (float)o->min_p;
     params.prompt = prompt;
     params.n_prompt = n_prompt;
+    params.media = media;
+    params.n_media = n_media;
     params.sampler = &sampler;
     params.max_tokens = o->n_predict;
     params.on_event = on_event;
@@ -240,12 +243,15 @@ static lk_chat_parser *make_parser(answer *a, const lk_chat_prompt *prompt) {
 
 bool talk_answer(talk *t) {
     answer a = {.talk = t, .calls = json_array()};
+    lk_media_span media[LK_MAX_MEDIA];
+    size_t n_media = 0;
     size_t n = 0;
     lk_chat_prompt *prompt = lk_conversation_render(&t->conversation, LK_CHAT_GENERATION_PROMPT);
     int32_t *ids =
         prompt != NULL ? lk_conversation_encode(&t->conversation, prompt, false, &n) : NULL;
     a.parser = ids != NULL && a.calls != NULL ? make_parser(&a, prompt) : NULL;
-    const bool ok = a.parser != NULL && run(&a, ids, n) && finish(&a);
+    const bool ok = a.parser != NULL && talk_audio_place(t, &ids, &n, media, &n_media) &&
+                    run(&a, ids, n, media, n_media) && finish(&a);
     lk_chat_parser_destroy(a.parser);
     lk_chat_prompt_close(prompt);
     lk_text_stream_deinit(&a.stream);

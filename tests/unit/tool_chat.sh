@@ -57,6 +57,23 @@ grep -F '"one\ntwo"' lines >/dev/null || fail "backslash: $(cat lines)"
 chat 0 '"""\n/not a command\n\nlast\n"""\n/save block\n' "$model" --temp 0 -n 1
 grep -F '"/not a command\n\nlast"' block >/dev/null || fail "block: $(cat block)"
 
+# Recordings: one forgotten, one kept, one taken back, one that cannot be read.
+omni=$LK_DATA/omni
+ask='Transcribe the audio.\n'
+first="/audio $omni/clips/ref0.wav\n$ask"
+second="/audio $omni/clips/clip27.wav\n$ask"
+chat 0 "$first/clear\n$second$first/undo\n/audio no-such.wav\n/prompt\n" \
+    "$omni/tiny-omni-Q4_K_M.gguf" --mmproj "$omni/mmproj-tiny-omni-Q8_0.gguf" --temp 0 -n 20
+has "that knowing he's a good man"
+has "three"
+[ "$(grep -c '<|AUDIO|>' out)" = 1 ] || fail "$last: $(cat out)"
+says "47 tokens; the next message holds them"
+says "no-such.wav: No such file"
+chat 0 "/audio $omni/clips/ref0.wav\n" "$model"
+says "start with --mmproj"
+chat 1 'Hi\n' "$model" --mmproj "$model"
+says "is no projector"
+
 # What fails is said, and ends a script.
 chat 1 'Hi\nAgain\n' "$model" --tools no-such-file
 says "cannot open no-such-file"
