@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "serve/serve_decode.h"
+#include "serve/serve_media.h"
 
 enum { N_VOCAB = 64, MAX_CHOICES = 16 };
 
@@ -32,6 +33,24 @@ static void check_settings(const serve_settings *s) {
     lk_sampler_destroy(sampler);
 }
 
+/* Recordings of the messages: bytes, and nothing left of them in the messages but their places. */
+static void check_clips(json_t *messages) {
+    serve_clips clips;
+    serve_problem problem = {.status = 0};
+    if (!serve_take_clips(messages, &clips, &problem)) {
+        fuzz_check(problem.status == 400 && problem.message[0] != '\0' && clips.n == 0);
+        return;
+    }
+    fuzz_check(clips.n <= SERVE_MAX_CLIPS);
+    for (size_t i = 0; i < clips.n; i++) {
+        fuzz_check(clips.items[i].bytes != NULL);
+    }
+    char *text = json_dumps(messages, JSON_COMPACT);
+    fuzz_check(text != NULL && (clips.n == 0 || strstr(text, "{\"type\":\"audio\"}") != NULL));
+    free(text);
+    serve_clips_free(&clips);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const serve_defaults defaults = {LK_SAMPLER_PARAMS_INIT, -1, N_VOCAB, MAX_CHOICES, 16,
                                      LK_POOLING_MEAN};
@@ -43,6 +62,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const serve_kind kind = (serve_kind)(data[0] % SERVE_N_KINDS);
     if (serve_decode(kind, (const char *)data + 1, size - 1, &defaults, &settings, &problem)) {
         check_settings(&settings);
+        if (kind == SERVE_CHAT) {
+            check_clips(json_object_get(settings.root, "messages"));
+        }
         serve_settings_free(&settings);
     } else {
         fuzz_check(problem.status >= 400 && problem.status < 500 && problem.message[0] != '\0');

@@ -11,7 +11,7 @@
 
 #include "command.h"
 #include "open_model.h"
-#include "serve/server.h"
+#include "serve/server_media.h"
 
 /* The file's name without folder and ending, unless another one is given. */
 static void choose_id(server *s) {
@@ -91,6 +91,9 @@ static bool open_server(server *s) {
         !server_open_calls(s, &err) || !start_engine(s, &err)) {
         return lk_console_failed("serve", &err) == 0;
     }
+    if (!server_media_open(s)) {
+        return false;
+    }
     s->defaults = (serve_defaults){
         .sampler = s->options.sampler,
         .max_tokens = -1,
@@ -110,7 +113,7 @@ static uint64_t count_open(server *s) {
     (void)pthread_mutex_lock(&s->counters.lock);
     const uint64_t n = s->counters.open_jobs;
     (void)pthread_mutex_unlock(&s->counters.lock);
-    return n + (uint64_t)atomic_load(&s->n_tasks);
+    return n + (uint64_t)atomic_load(&s->n_tasks) + (uint64_t)atomic_load(&s->n_media);
 }
 
 /* Waits at most 50 ms for a signal of the set. */
@@ -141,6 +144,7 @@ static void close_server(server *s) {
     server_close(s);
     server_watch_stop(s);
     lk_engine_destroy(s->engine);
+    server_media_close(s);
     lk_token_trie_destroy(s->trie);
     lk_token_trie_destroy(s->call_trie);
     lk_chat_template_close(s->chat_template);

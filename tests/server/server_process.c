@@ -173,8 +173,12 @@ bool http_send(int fd, const void *bytes, size_t n) {
 
 bool http_send_request(int fd, const char *method, const char *path, const char *more,
                        const char *body) {
+    return http_send_body(fd, method, path, more, body, body != NULL ? strlen(body) : 0);
+}
+
+bool http_send_body(int fd, const char *method, const char *path, const char *more,
+                    const void *body, size_t n_body) {
     char head[2048];
-    const size_t n_body = body != NULL ? strlen(body) : 0;
     (void)snprintf(head, sizeof head,
                    "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %zu\r\n%s\r\n", method,
                    path, n_body, more != NULL ? more : "");

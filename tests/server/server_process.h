@@ -38,6 +38,9 @@ bool http_send(int fd, const void *bytes, size_t n);
 /* Sends a request; body NULL: none. `more` holds further header lines, each with its line end. */
 bool http_send_request(int fd, const char *method, const char *path, const char *more,
                        const char *body);
+/* The same with a body of any bytes. */
+bool http_send_body(int fd, const char *method, const char *path, const char *more,
+                    const void *body, size_t n_body);
 /* Reads one answer; status 0 when the connection was closed before it was complete. */
 http_answer http_read(int fd);
 void http_free(http_answer *answer);

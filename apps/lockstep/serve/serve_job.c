@@ -55,6 +55,9 @@ static void job_free(serve_job *job) {
         free(job->prompts[i].ids);
         tokens_free(&job->prompts[i].echoed);
     }
+    for (size_t i = 0; i < job->n_clips; i++) {
+        free(job->vectors[i].values);
+    }
     free(job->choices);
     free(job->prompts);
     free(job->biases);
@@ -410,6 +413,8 @@ static bool submit(serve_job *job, serve_prompt *prompt, serve_problem *problem)
     sampler.choice = (uint32_t)prompt->i_first;
     params.prompt = prompt->ids;
     params.n_prompt = prompt->n_ids;
+    params.media = job->spans;
+    params.n_media = job->n_clips;
     params.sampler = &sampler;
     params.max_tokens = s->max_tokens;
     params.n_choices = (int32_t)s->n;

@@ -9,11 +9,13 @@
 
 #include <pthread.h>
 
+#include "audio_input.h"
 #include "lk/engine.h"
 #include "lk/grammar.h"
 #include "lk/model.h"
 #include "serve_answer.h"
 #include "serve_decode.h"
+#include "serve_media.h"
 #include "text_stream.h"
 
 typedef struct serve_token {
@@ -72,9 +74,14 @@ typedef struct serve_job {
     lk_sampler_params sampler; /* as it was used: with the seed, and what is banned */
     lk_logit_bias *biases;
     char id[40];
-    int64_t created;       /* seconds since 1970 */
-    serve_prompt *prompts; /* [settings.n_prompts] */
-    serve_choice *choices; /* [n_choices] */
+    int64_t created;                           /* seconds since 1970 */
+    serve_prompt *prompts;                     /* [settings.n_prompts] */
+    serve_choice *choices;                     /* [n_choices] */
+    lk_audio_vectors vectors[SERVE_MAX_CLIPS]; /* [n_clips] recordings of the first prompt ... */
+    lk_media_span spans[SERVE_MAX_CLIPS];      /* ... and where they stand in it */
+    size_t n_clips;
+    double clip_seconds; /* of all */
+    double clip_work_s;  /* what decoding and encoding them took */
     size_t n_choices;
     size_t n_open;      /* requests that are not done */
     size_t n_submitted; /* prompts */

@@ -10,10 +10,12 @@
 #include <microhttpd.h>
 #include <stdatomic.h>
 
+#include "audio_input.h"
 #include "lk/chat.h"
 #include "options.h"
 #include "serve_counters.h"
 #include "serve_job.h"
+#include "serve_media.h"
 
 /* The command line, filled in. Strings are borrowed. */
 typedef struct serve_options {
@@ -22,6 +24,8 @@ typedef struct serve_options {
     int64_t port; /* 0: any free one, printed */
     const char *alias;
     const char *chat_template; /* a name or a file; NULL: the model's own */
+    const char *mmproj;        /* the projector, for recordings; NULL: none */
+    int64_t max_audio_s;       /* of one recording */
     int64_t n_slots;
     int64_t n_ctx;        /* of one sequence; 0: as much as fits */
     int64_t kv_positions; /* 0: the model's context */
@@ -73,6 +77,9 @@ typedef struct server {
     char call_syntax[32];            /* of the template; "": none that is known ... */
     char no_calls[384];              /* ... and why */
     lk_token_trie *call_trie;        /* for calls of tools; NULL: there are none */
+    lk_audio_input audio;            /* with has_audio; its encoder under audio_lock */
+    pthread_mutex_t audio_lock;
+    bool has_audio;
     char model_id[256];
     char digest[65];
     char fingerprint[64];
@@ -83,6 +90,7 @@ typedef struct server {
     struct server_watch *watch;
     atomic_bool is_draining;
     atomic_int n_tasks; /* threads that work on slots */
+    atomic_int n_media; /* ... and on recordings */
 } server;
 
 /* One request on its way. */
@@ -99,7 +107,9 @@ typedef struct exchange {
     bool is_answered;
     serve_job *job;
     struct slot_task *task;
-    bool is_suspended; /* under the job's or the task's lock */
+    struct media_task *media;             /* its recordings are being encoded */
+    struct server_transcript *transcript; /* it asks for a transcript; owned */
+    bool is_suspended;                    /* under the job's or the task's lock */
     bool is_head;
     lk_buffer out; /* of a stream: what is rendered, and how much of it is sent */
     size_t n_out_sent;
@@ -162,6 +172,12 @@ bool server_open_calls(server *s, lk_error *err);
 /* Has the answers to a prompt taken apart, and calls in them held to the tools. */
 bool server_prepare_calls(server *s, serve_job *job, const lk_chat_prompt *prompt,
                           serve_problem *problem);
+
+/* server_generate.c: what an endpoint that generates text does. clips: recordings that the body
+ * does not hold, which are taken over; NULL: those of the messages. */
+enum MHD_Result server_generate(exchange *x, serve_kind kind, serve_clips *clips);
+/* server_transcribe.c: the answer, of a job without failure whose lock is free. */
+enum MHD_Result server_reply_transcript(exchange *x);
 
 /* server_render.c: JSON of answers; with the job's lock. */
 json_t *server_render_whole(const server *s, serve_job *job);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server.h"
+#include "server_media.h"
 
 /* ---- prompts ---- */
 
@@ -76,6 +76,7 @@ static bool make_prompt(server *s, serve_job *job, size_t i, serve_problem *prob
     if (settings->kind == SERVE_CHAT) {
         ok =
             server_encode_chat(s, settings->root, NULL, &prompt->ids, &prompt->n_ids, job, problem);
+        ok = ok && (job->n_clips == 0 || server_media_place(s, job, problem));
     } else {
         const json_t *given = serve_prompt_at(settings, i);
         ok = json_is_string(given)
@@ -165,37 +166,47 @@ static uint32_t time_limit_ms(const server *s, const serve_settings *settings) {
     return (uint32_t)(own != 0 && (most == 0 || own < most) ? own : most);
 }
 
-static serve_job *make_job(exchange *x, serve_kind kind, serve_problem *problem) {
+/* What the recordings have left of it. */
+static uint32_t time_left_ms(const server *s, const serve_job *job) {
+    const uint32_t limit = time_limit_ms(s, &job->settings);
+    const uint32_t used = (uint32_t)(1000 * job->clip_work_s);
+    return limit == 0 || used == 0 ? limit : used < limit ? limit - used : 1;
+}
+
+/* The body to a job without prompts; *clips are the recordings of its messages, if not given. */
+static bool decode_job(exchange *x, serve_kind kind, serve_clips *clips, bool are_given,
+                       serve_problem *problem) {
     server *s = x->server;
     serve_settings settings;
     if (!serve_decode(kind, x->body, x->n_body, &s->defaults, &settings, problem)) {
-        return NULL;
+        return false;
     }
     free(x->body);
     x->body = NULL;
-    if (!check_model(s, settings.model, problem)) {
+    if (!check_model(s, settings.model, problem) ||
+        (!are_given && kind == SERVE_CHAT &&
+         !serve_take_clips(json_object_get(settings.root, "messages"), clips, problem))) {
         serve_settings_free(&settings);
-        return NULL;
+        return false;
     }
-    serve_job *job = serve_job_create(&settings, s->tokenizer, &s->counters);
-    if (job == NULL) {
-        (void)serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the request");
-        return NULL;
-    }
+    x->job = serve_job_create(&settings, s->tokenizer, &s->counters);
+    return x->job != NULL ||
+           serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the request");
+}
+
+/* Grammar and prompts. */
+static bool prepare_job(exchange *x, serve_job *job, serve_problem *problem) {
+    server *s = x->server;
     /* Calls of tools have a grammar that also depends on the prompt (server_calls.c). */
     bool ok = (job->settings.tools != NULL && job->settings.grammar != SERVE_GBNF) ||
               serve_job_constrain(job, s->trie, problem);
     for (size_t i = 0; i < job->settings.n_prompts && ok; i++) {
         ok = make_prompt(s, job, i, problem);
     }
-    if (!ok) {
-        serve_job_drop(job);
-        return NULL;
-    }
     job->wake = wake;
     job->wake_ctx = x;
     job->wants_all = job->settings.stream;
-    return job;
+    return ok;
 }
 
 /* The job is done: nobody else uses it. */
@@ -220,53 +231,79 @@ static enum MHD_Result answer_whole(exchange *x) {
         return MHD_YES;
     }
     const bool has_failed = server_find_failure(x->job, &problem);
+    const bool is_transcript = x->transcript != NULL && !has_failed;
     const bool is_embedding = x->job->settings.kind == SERVE_EMBEDDING;
-    if (!has_failed && !is_embedding) {
+    if (!has_failed && !is_embedding && !is_transcript) {
         answer = server_render_whole(x->server, x->job);
     }
     (void)pthread_mutex_unlock(&x->job->lock);
     if (!has_failed && is_embedding) {
         return answer_embeddings(x);
     }
+    if (is_transcript) {
+        return server_reply_transcript(x);
+    }
     return has_failed ? server_reply_problem(x, &problem)
                       : server_reply_json(x, MHD_HTTP_OK, answer);
 }
 
-static enum MHD_Result generate(exchange *x, serve_kind kind) {
-    serve_problem problem;
+typedef enum step { STEP_FAILED, STEP_WAITS, STEP_GOES_ON } step;
+
+/* The body to a job, and its recordings on their way to vectors. Takes the clips over. */
+static step begin_job(exchange *x, serve_kind kind, serve_clips *clips, bool are_given,
+                      serve_problem *problem) {
+    const bool ok =
+        atomic_load(&x->server->is_draining)
+            ? serve_fail(problem, 503, "shutting_down", NULL, "the server is shutting down")
+            : decode_job(x, kind, clips, are_given, problem);
+    if (!ok) {
+        serve_clips_free(clips);
+        return STEP_FAILED;
+    }
+    server_watch_working(x->server, x->socket, x->job);
+    if (clips->n == 0) {
+        return STEP_GOES_ON;
+    }
+    return server_media_start(x, clips, time_limit_ms(x->server, &x->job->settings), problem)
+               ? STEP_WAITS
+               : STEP_FAILED;
+}
+
+enum MHD_Result server_generate(exchange *x, serve_kind kind, serve_clips *clips) {
+    serve_problem problem = {.status = 500, .type = "server_error"};
     server *s = x->server;
-    if (x->job != NULL) {
+    serve_clips none = {.n = 0};
+    step next = STEP_GOES_ON;
+    if (x->media != NULL) { /* woken: the recordings are vectors */
+        next = server_media_finish(x, &problem) ? STEP_GOES_ON : STEP_FAILED;
+    } else if (x->job != NULL) {
         return answer_whole(x); /* woken */
+    } else {
+        next = begin_job(x, kind, clips != NULL ? clips : &none, clips != NULL, &problem);
     }
-    if (atomic_load(&s->is_draining)) {
-        (void)serve_fail(&problem, 503, "shutting_down", NULL, "the server is shutting down");
-        return server_reply_problem(x, &problem);
+    if (next == STEP_WAITS) {
+        return MHD_YES;
     }
-    x->job = make_job(x, kind, &problem);
-    if (x->job == NULL) {
-        return server_reply_problem(x, &problem);
-    }
-    server_watch_working(s, x->socket, x->job);
     const size_t n_at_once = 2 * (size_t)s->options.n_slots;
-    if (!serve_job_start(x->job, s->engine, time_limit_ms(s, &x->job->settings), n_at_once,
-                         &problem)) {
+    if (next == STEP_FAILED || x->job == NULL || !prepare_job(x, x->job, &problem) ||
+        !serve_job_start(x->job, s->engine, time_left_ms(s, x->job), n_at_once, &problem)) {
         return server_reply_problem(x, &problem);
     }
     return x->job->settings.stream ? begin_stream(x) : answer_whole(x);
 }
 
 enum MHD_Result server_chat(exchange *x) {
-    return generate(x, SERVE_CHAT);
+    return server_generate(x, SERVE_CHAT, NULL);
 }
 
 enum MHD_Result server_completion(exchange *x) {
-    return generate(x, SERVE_COMPLETION);
+    return server_generate(x, SERVE_COMPLETION, NULL);
 }
 
 enum MHD_Result server_llama(exchange *x) {
-    return generate(x, SERVE_LLAMA);
+    return server_generate(x, SERVE_LLAMA, NULL);
 }
 
 enum MHD_Result server_embeddings(exchange *x) {
-    return generate(x, SERVE_EMBEDDING);
+    return server_generate(x, SERVE_EMBEDDING, NULL);
 }

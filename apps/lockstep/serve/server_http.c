@@ -217,6 +217,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     free(tail.wanted);
     free(x->out.data);
     free(x->body);
+    free(x->transcript);
     free(x);
     *state = NULL;
 }

@@ -23,6 +23,8 @@ static const char help[] =
     "  --alias NAME            the model's id (default: the file's name)\n"
     "  --pooling P             of embeddings: mean, first, last (default: the model's, else mean)\n"
     "  --chat-template T       chatml, or a file with a Jinja template (default: the model's)\n"
+    "  --mmproj FILE           the model's audio encoder: requests may hold recordings\n"
+    "  --max-audio S           seconds of one recording (300)\n"
     "  --temp T --top-k N --top-p P --min-p P      defaults of requests (0.8, 40, 0.95, 0.05)\n"
     "  --queue N               sequences that may wait (256); beyond that: 503\n"
     "  --timeout S             seconds that one request may take (0: any)\n"
@@ -106,6 +108,7 @@ static void fill_defaults(serve_options *o) {
         .max_rows = 256,
         .max_queued = 256,
         .max_body = 16 << 20,
+        .max_audio_s = LK_AUDIO_MAX_SECONDS,
         .max_connections = 2048,
         .header_timeout_s = 10,
         .body_timeout_s = 60,
@@ -137,6 +140,8 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
         {"--alias", NULL, LK_OPTION_TEXT, &o->alias, 0, 0, NULL},
         {"--pooling", NULL, LK_OPTION_TEXT, &a->pooling, 0, 0, NULL},
         {"--chat-template", NULL, LK_OPTION_TEXT, &o->chat_template, 0, 0, NULL},
+        {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
+        {"--max-audio", NULL, LK_OPTION_INT, &o->max_audio_s, 1, LK_AUDIO_MAX_SECONDS, NULL},
         {"--temp", NULL, LK_OPTION_REAL, &temperature, 0, 100, NULL},
         {"--top-k", NULL, LK_OPTION_INT, &top_k, 0, INT32_MAX, NULL},
         {"--top-p", NULL, LK_OPTION_REAL, &top_p, 0, 1, NULL},

@@ -115,6 +115,11 @@ static bool apply_template(server *s, const json_t *root, json_t **answer, serve
         return serve_fail(problem, 400, "invalid_value", "messages",
                           "'messages' must be an array that is not empty");
     }
+    serve_clips clips; /* only their places count here */
+    if (!serve_take_clips(json_object_get(root, "messages"), &clips, problem)) {
+        return false;
+    }
+    serve_clips_free(&clips);
     if (!server_encode_chat(s, root, &text, NULL, NULL, NULL, problem)) {
         return false;
     }
