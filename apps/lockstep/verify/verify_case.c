@@ -139,6 +139,11 @@ static bool take_run(verify *v, verify_line *line, const verify_schedule *s,
     }
     line->n_runs++;
     line->seconds += result->seconds;
+    if (solo->value[VERIFY_CACHE] != line->point.value[VERIFY_CACHE] && result->n_cached >= 0 &&
+        line->detail[0] == '\0') {
+        (void)snprintf(line->detail, sizeof line->detail,
+                       "%lld tokens of prompts came from the cache", (long long)result->n_cached);
+    }
     return true;
 }
 

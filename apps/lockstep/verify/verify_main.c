@@ -200,10 +200,20 @@ static int record(verify *v) {
     return 0;
 }
 
+static bool make_prompts(verify *v) {
+    if (!verify_prompts_init(v)) {
+        (void)lk_console_error("verify",
+                               "the prompts could not be made: this tokenizer cannot read "
+                               "them, or memory is short");
+        return false;
+    }
+    return true;
+}
+
 bool verify_begin(verify *v, const verify_options *o, verify_opener *open) {
     *v = (verify){.options = o, .base = o->base, .open = open, .start = lk_console_seconds()};
     describe_machine(v->machine, sizeof v->machine);
-    return check_names(o) && open_target(v) && check_settings(v) && verify_prompts_init(v);
+    return check_names(o) && open_target(v) && check_settings(v) && make_prompts(v);
 }
 
 void verify_experiments(verify *v) {

@@ -51,13 +51,19 @@ static char *make_text(size_t i) {
     return text;
 }
 
+/* A model of few positions gets the beginnings of prompts: half of a sequence is for the answer. */
 static bool encode(const verify *v, verify_kept_prompt *kept) {
     const size_t n = strlen(kept->text);
+    const size_t most = v->target->n_ctx > 1 ? (size_t)v->target->n_ctx / 2 : SIZE_MAX;
     lk_error err;
     kept->ids = malloc(LK_IDS_BOUND(n) * sizeof kept->ids[0]);
-    return kept->ids != NULL &&
-           lk_tokenizer_encode(v->tokenizer, kept->text, n, LK_TOKENIZE_ADD_SPECIAL, kept->ids,
-                               LK_IDS_BOUND(n), &kept->n_ids, &err) == LK_OK;
+    if (kept->ids == NULL ||
+        lk_tokenizer_encode(v->tokenizer, kept->text, n, LK_TOKENIZE_ADD_SPECIAL, kept->ids,
+                            LK_IDS_BOUND(n), &kept->n_ids, &err) != LK_OK) {
+        return false;
+    }
+    kept->n_ids = kept->n_ids < most ? kept->n_ids : most;
+    return true;
 }
 
 bool verify_prompts_init(verify *v) {

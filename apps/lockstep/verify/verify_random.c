@@ -28,14 +28,16 @@ static int32_t draw(uint64_t *state, int32_t from, int32_t to) {
     return from + (int32_t)(next(state) % (uint64_t)(to - from + 1));
 }
 
-static int32_t prompt_length(int32_t stream) {
-    return stream % 4 == 3 ? LONG_PROMPT : SHORT_PROMPT + 7 * stream;
+static int32_t prompt_length(const verify *v, int32_t stream) {
+    const int32_t n = stream % 4 == 3 ? LONG_PROMPT : SHORT_PROMPT + 7 * stream;
+    const int64_t most = v->target->n_ctx > 1 ? v->target->n_ctx / 2 : INT64_MAX;
+    return n < most ? n : (int32_t)most;
 }
 
 /* Streams 2k and 2k+1 share the first half of the shorter one. */
 static void fill_ids(const verify *v, uint64_t seed, int32_t stream, int32_t *ids) {
-    const int32_t n = prompt_length(stream);
-    const int32_t shared = prompt_length(stream / 2 * 2) / 2;
+    const int32_t n = prompt_length(v, stream);
+    const int32_t shared = prompt_length(v, stream / 2 * 2) / 2;
     for (int32_t i = 0; i < n; i++) {
         const uint64_t who = i < shared ? 1000 + (uint64_t)(stream / 2) : (uint64_t)stream;
         uint64_t state = seed * 31 + who * 1000003 + (uint64_t)i;
@@ -55,7 +57,7 @@ bool verify_random_streams(const verify *v, uint64_t seed, uint64_t i, verify_ra
         verify_stream *stream = &r->schedule.streams[k];
         fill_ids(v, seed, k, r->ids + at);
         stream->prompt = r->ids + at;
-        stream->n_prompt = (size_t)prompt_length(k);
+        stream->n_prompt = (size_t)prompt_length(v, k);
         stream->n = N_TOKENS;
         stream->key = (seed << 8 | (uint64_t)k) + ((uint64_t)1 << 40);
         at += stream->n_prompt;

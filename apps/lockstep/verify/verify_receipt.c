@@ -37,11 +37,16 @@ static json_t *json_of_type(verify *v, int64_t k, int64_t values, char why[VERIF
         verify_prompt(v, i, &stream);
         stream.n = (int32_t)p.value[VERIFY_N];
         const verify_output *o = verify_solo(v, &stream, &p, false, &status, why);
-        if (o == NULL) {
+        if (o != NULL) {
+            (void)json_array_append_new(runs, json_of_run(&stream, i, o));
+        } else if (status != VERIFY_NOT_POSSIBLE) { /* too long for this model, for instance */
             json_decref(runs);
             return NULL;
         }
-        (void)json_array_append_new(runs, json_of_run(&stream, i, o));
+    }
+    if (json_array_size(runs) == 0) {
+        json_decref(runs);
+        return NULL;
     }
     return json_pack("{s:s, s:s, s:o}", "k_type", lk_kv_type_name((lk_kv_type)k), "v_type",
                      lk_kv_type_name((lk_kv_type)values), "runs", runs);
