@@ -16,6 +16,7 @@
 #include "base/pool.h"
 #include "gguf/gguf_writer.h"
 #include "lk/quantize.h"
+#include "model/projector.h"
 #include "model/quantize_mix.h"
 #include "model/random_tensors.h"
 #include "model/random_vocab.h"
@@ -88,6 +89,17 @@ static bool contains(const char *text, const char *part) {
     return strstr(text, part) != NULL;
 }
 
+/* The encoder of a shape that is a projector's, else NULL. */
+static const lk_arch *encoder_of(const shape *s) {
+#define LK_PROJECTOR(name, type)                                                                   \
+    if (strcmp(s->arch, "clip") == 0 && contains(s->more, "projector_type=" type " ")) {           \
+        return &lk_projector_##name;                                                               \
+    }
+#include "model/projectors.def"
+#undef LK_PROJECTOR
+    return NULL;
+}
+
 typedef enum content { CONTENT_MATRIX, CONTENT_NORM, CONTENT_BIAS, CONTENT_ROPE_FACTORS } content;
 
 static content content_of(const lk_random_tensor *t) {
@@ -95,7 +107,8 @@ static content content_of(const lk_random_tensor *t) {
     if (strncmp(t->name, "rope_f", 6) == 0) {
         return CONTENT_ROPE_FACTORS;
     }
-    if (contains(t->name, "norm.weight")) {
+    if (contains(t->name, "norm.weight") || contains(t->name, "ln1.weight") ||
+        contains(t->name, "ln2.weight") || contains(t->name, "post_ln.weight")) {
         return CONTENT_NORM;
     }
     const bool is_bias = n > 5 && strcmp(t->name + n - 5, ".bias") == 0;
@@ -124,6 +137,13 @@ static uint64_t elems_of(const lk_random_tensor *t) {
     return t->ne[0] * t->ne[1] * t->ne[2];
 }
 
+/* Kernels of convolutions have rows of three, positions are added as they are. */
+static bool has_own_format(const lk_random_tensor *t, uint32_t *format) {
+    *format = contains(t->name, "conv1d") ? LK_FORMAT_F16 : LK_FORMAT_F32;
+    return (contains(t->name, "conv1d") && content_of(t) == CONTENT_MATRIX) ||
+           contains(t->name, "position_embd");
+}
+
 static lk_status declare_tensors(work *w, lk_error *err) {
     lk_status status = LK_OK;
     for (uint32_t i = 0; i < w->list.n_tensors && status == LK_OK; i++) {
@@ -135,7 +155,9 @@ static lk_status declare_tensors(work *w, lk_error *err) {
         uint32_t format = is_matrix && w->format != NULL
                               ? w->format->type
                               : lk_quantize_mix_format(&w->mix, &described, &wanted);
-        t->format = lk_format_find(is_matrix ? format : LK_FORMAT_F32);
+        format = is_matrix ? format : LK_FORMAT_F32;
+        uint32_t own = format;
+        t->format = lk_format_find(has_own_format(t, &own) ? own : format);
         if (t->ne[0] % t->format->block_elems != 0) {
             return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("format"),
                            "rows of %llu elements do not divide into blocks of %s",
@@ -147,8 +169,31 @@ static lk_status declare_tensors(work *w, lk_error *err) {
     return status;
 }
 
+static void list_encoder_keys(work *w) {
+    const shape *s = w->shape;
+    const struct {
+        const char *name;
+        uint32_t value;
+    } sizes[] = {
+        {"has_audio_encoder", 1},
+        {"audio.embedding_length", s->n_embd},
+        {"audio.block_count", w->n_layers},
+        {"audio.feed_forward_length", s->n_ff},
+        {"audio.attention.head_count", s->n_heads},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        lk_random_keys_add_int(&w->keys, sizes[i].name, sizes[i].value);
+    }
+    lk_random_keys_add_float(&w->keys, "audio.attention.layer_norm_epsilon", s->norm_eps);
+    lk_random_keys_add_text(&w->keys, s->more);
+}
+
 static void list_keys(work *w) {
     const shape *s = w->shape;
+    if (encoder_of(s) != NULL) {
+        list_encoder_keys(w);
+        return;
+    }
     const struct {
         const char *name;
         uint32_t value;
@@ -186,9 +231,10 @@ static lk_status write_metadata(work *w, lk_error *err) {
     if (status == LK_OK) {
         status = lk_random_keys_write(&w->keys, s->arch, w->writer, err);
     }
-    return status == LK_OK ? lk_random_vocab_write(w->writer, s->pre, s->n_ordinary, s->n_vocab,
-                                                   w->allocator, err)
-                           : status;
+    if (status != LK_OK || encoder_of(s) != NULL) {
+        return status;
+    }
+    return lk_random_vocab_write(w->writer, s->pre, s->n_ordinary, s->n_vocab, w->allocator, err);
 }
 
 static void fill_piece(void *arg, uint32_t i_task, uint32_t i_thread) {
@@ -332,6 +378,7 @@ static lk_status acquire(work *w, const char *path, lk_error *err) {
     }
     list_keys(w);
     const lk_random_tensors_params params = {.arch = w->shape->arch,
+                                             .encoder = encoder_of(w->shape),
                                              .keys = &w->keys,
                                              .n_layers = w->n_layers,
                                              .n_vocab = w->shape->n_vocab,

@@ -13,7 +13,7 @@
 #include "model/loader.h"
 #include "model/model_parts.h"
 
-enum { MAX_LAYER_TENSORS = 40, MAX_OTHER_TENSORS = 8, IMAGE_BYTES = 8192 };
+enum { MAX_LAYER_TENSORS = 40, MAX_OTHER_TENSORS = 16, IMAGE_BYTES = 8192 };
 
 /* A key of this name, empty: the one that is there, or a new one. */
 static lk_random_key *add(lk_random_keys *keys, const char *name, size_t n) {
@@ -217,7 +217,9 @@ static lk_status run(lk_model *model, const image *m, const lk_random_tensors_pa
     const lk_allocator *a = model->allocator;
     const lk_gguf_buffer file = {m->bytes, m->n};
     lk_status status = lk_gguf_open_memory(&file, 1, a, &model->gguf, err);
-    if (status == LK_OK) {
+    if (status == LK_OK && params->encoder != NULL) {
+        model->arch = params->encoder;
+    } else if (status == LK_OK) {
         status = lk_model_find_arch(model, err);
     }
     if (status != LK_OK) {

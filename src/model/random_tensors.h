@@ -47,7 +47,8 @@ typedef struct lk_random_tensors {
 } lk_random_tensors;
 
 typedef struct lk_random_tensors_params {
-    const char *arch;
+    const char *arch;       /* the prefix of the keys */
+    const lk_arch *encoder; /* of a projector; NULL: the model architecture of that name */
     const lk_random_keys *keys;
     uint32_t n_layers;
     uint32_t n_vocab;

@@ -262,7 +262,40 @@ LK_TEST(families) {
     test_folder_remove(names);
 }
 
-LK_TEST_MAIN(LK_RUN(every_shape_has_its_tensors), LK_RUN(families),
+/* An encoder: opens, and vectors of noise are finite and differ. */
+LK_TEST(encoders) {
+    static const char *const names[] = {"encoder.gguf", NULL};
+    static const char *const formats[] = {"F16", "Q8_0", "Q4_0"};
+    enum { N_FRAMES = 230, N_MELS = 128, WIDTH = 64, N_TOKENS = 57 };
+    static float features[N_FRAMES * N_MELS];
+    static float vectors[N_TOKENS * WIDTH];
+    uint64_t rng = 5;
+    for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
+        features[i] = (float)(lk_test_random(&rng) % 2000) * 0.001f - 1.0f;
+    }
+    test_folder_make();
+    for (size_t i = 0; i < 3; i++) {
+        lk_error err;
+        lk_projector *projector = NULL;
+        lk_encoder *encoder = NULL;
+        const char *path = test_folder_path(names[0]);
+        write_model(path, "omni-tiny-mmproj", formats[i], 1, 2);
+        REQUIRE_OK(lk_projector_open(path, NULL, &projector, &err), err);
+        REQUIRE_OK(lk_encoder_create(projector, NULL, &encoder, &err), err);
+        REQUIRE_OK(
+            lk_encoder_encode(encoder, features, N_FRAMES, vectors, N_TOKENS * WIDTH, NULL, &err),
+            err);
+        CHECK(memcmp(vectors, vectors + WIDTH, WIDTH * sizeof vectors[0]) != 0);
+        for (size_t k = 0; k < N_TOKENS * WIDTH; k++) {
+            CHECK(isfinite(vectors[k]));
+        }
+        lk_encoder_destroy(encoder);
+        lk_projector_close(projector);
+    }
+    test_folder_remove(names);
+}
+
+LK_TEST_MAIN(LK_RUN(every_shape_has_its_tensors), LK_RUN(encoders), LK_RUN(families),
              LK_RUN(blocks_have_the_deviation_asked_for), LK_RUN(a_random_model_works),
              LK_RUN(only_the_parameters_decide), LK_RUN(a_mix_is_that_of_the_quantiser),
              LK_RUN(refusals))
