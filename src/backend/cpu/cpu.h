@@ -166,8 +166,9 @@ typedef struct lk_cpu_product {
     lk_row_space space;     /* rows are those of this space ... */
     const uint32_t *row_of; /* ... or, when not NULL, these rows of the space */
 } lk_cpu_product;
-/* Outputs of one task; a multiple of 16. n_out: of all products that run together. */
-uint32_t lk_cpu_tile(const lk_backend *b, size_t n_out);
+/* Outputs of one task of n_rows rows; a multiple of 16. n_out: of all products that run together.
+ */
+uint32_t lk_cpu_tile(const lk_backend *b, size_t n_out, uint32_t n_rows);
 /* Outputs [begin, end). Marks rows whose outputs are not finite. */
 void lk_cpu_multiply(lk_backend *b, const lk_cpu_product *product, uint32_t begin, uint32_t end);
 /* Counts n_calls kernel calls of a product. */

@@ -5,7 +5,14 @@
 
 #include <string.h>
 
-enum { MIN_TILE = 16, MAX_TILE = 64, TASKS_PER_THREAD = 8, MAX_TOGETHER = 16 };
+enum {
+    MIN_TILE = 16,
+    MAX_TILE = 64,      /* with many rows */
+    MAX_TILE_FEW = 512, /* with few: weights are asked for ahead only within a task */
+    FEW_ROWS = 16,
+    TASKS_PER_THREAD = 8,
+    MAX_TOGETHER = 16
+};
 
 lk_cpu_prep lk_cpu_prep_of(const lk_backend *b, const lk_weight *w) {
     if (b->params.f32_activations) {
@@ -68,10 +75,11 @@ lk_cpu_operand lk_cpu_operand_of(lk_cpu_prep prep, const lk_cpu_prepared *prepar
     return operand;
 }
 
-uint32_t lk_cpu_tile(const lk_backend *b, size_t n_out) {
+uint32_t lk_cpu_tile(const lk_backend *b, size_t n_out, uint32_t n_rows) {
+    const size_t most = n_rows <= FEW_ROWS ? MAX_TILE_FEW : MAX_TILE;
     const size_t wanted = n_out / ((size_t)b->n_threads * TASKS_PER_THREAD);
     const size_t tile = wanted / MIN_TILE * MIN_TILE;
-    return tile < MIN_TILE ? MIN_TILE : tile > MAX_TILE ? MAX_TILE : (uint32_t)tile;
+    return tile < MIN_TILE ? MIN_TILE : (uint32_t)(tile > most ? most : tile);
 }
 
 static void call_quant(const lk_backend *b, const lk_cpu_product *p, uint32_t begin, uint32_t end) {
@@ -212,7 +220,7 @@ static void run_together(lk_backend *b, const lk_node *begin, const lk_node *end
                                                           .space = out->space};
         n_out += out->width;
     }
-    job.tile = lk_cpu_tile(b, n_out);
+    job.tile = lk_cpu_tile(b, n_out, job.products[0].n_rows);
     for (uint32_t i = 0; i < job.n_products; i++) {
         const lk_cpu_product *product = &job.products[i];
         const uint32_t n_tasks = (product->n_out + job.tile - 1) / job.tile;

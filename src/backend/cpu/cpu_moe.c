@@ -203,7 +203,7 @@ static void count_calls(const moe_job *job, uint32_t n_matrices) {
 }
 
 static void set_tiles(moe_job *job, size_t n_out) {
-    job->tile = lk_cpu_tile(job->b, n_out * job->n_active);
+    job->tile = lk_cpu_tile(job->b, n_out * job->n_active, job->n_rows);
     job->n_tiles = (uint32_t)((n_out + job->tile - 1) / job->tile);
 }
 
