@@ -1,5 +1,6 @@
 # lk_serve_decode: the part of the server that reads the body of a request, for the tool and, alone,
-# for the fuzz target and its replay. Not there where jansson is missing (cross builds).
+# for the fuzz target and its replay. lk_verify_answer: the part of `lockstep verify` that reads what
+# servers answer, for its fuzz target. Not there where jansson is missing (cross builds).
 find_package(PkgConfig)
 if(PkgConfig_FOUND AND NOT CMAKE_CROSSCOMPILING)
   pkg_check_modules(DECODE_JANSSON IMPORTED_TARGET jansson)
@@ -11,8 +12,13 @@ if(TARGET PkgConfig::DECODE_JANSSON)
     ${folder}/serve/serve_tools.c)
   target_include_directories(lk_serve_decode PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options)
+  add_library(lk_verify_answer STATIC EXCLUDE_FROM_ALL ${folder}/verify/http_answer.c
+    ${folder}/verify/http_events.c)
+  target_include_directories(lk_verify_answer PUBLIC ${folder})
+  target_link_libraries(lk_verify_answer PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options)
   if(LK_BUILD_FUZZERS)
     target_compile_options(lk_serve_decode PRIVATE -fsanitize=fuzzer-no-link)
+    target_compile_options(lk_verify_answer PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endif()
 
@@ -23,6 +29,12 @@ function(lk_fuzz_needs source libraries missing)
   file(STRINGS ${source} found REGEX "^#include \"serve/" LIMIT_COUNT 1)
   if(found AND TARGET lk_serve_decode)
     set(${libraries} lk_serve_decode PARENT_SCOPE)
+  elseif(found)
+    set(${missing} jansson PARENT_SCOPE)
+  endif()
+  file(STRINGS ${source} found REGEX "^#include \"verify/" LIMIT_COUNT 1)
+  if(found AND TARGET lk_verify_answer)
+    set(${libraries} lk_verify_answer PARENT_SCOPE)
   elseif(found)
     set(${missing} jansson PARENT_SCOPE)
   endif()
