@@ -5,9 +5,11 @@
 
 #include "verify.h"
 
-/* Largest difference of log probabilities that other orders of the same sums explain. Rounding of
- * 16-bit values in a deep model gives some thousandths; a wrong row gives whole numbers. */
-static const double noise_logprob = 0.05;
+/* Largest difference of log probabilities that other orders of the same sums explain. Measured with
+ * one engine's own kernels for 4-bit weights and 8-bit activations, whose rounding an earlier
+ * difference of the last bit can tip over: 0.2 (docs/peer-audit.md). A wrong row gives whole
+ * numbers. */
+static const double noise_logprob = 0.25;
 
 static void measure(verify_trace *t, const verify_output *o) {
     int32_t run = 0;
