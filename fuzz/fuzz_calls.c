@@ -21,7 +21,8 @@ static const lk_token_trie *vocabulary(void) {
         t->source.unknown = toy_bytes(t, "<unk>", 5, LK_TOKEN_UNKNOWN, 0.0F);
         t->source.eos = toy_bytes(t, "</s>", 4, LK_TOKEN_CONTROL, 0.0F);
         toy_add_byte_tokens(t);
-        lk_tokenizer *tokenizer = toy_open(t, NULL);
+        lk_tokenizer *tokenizer = NULL;
+        fuzz_check(lk_tokenizer_create(&t->source, NULL, &tokenizer, NULL) == LK_OK);
         fuzz_check(lk_token_trie_create(tokenizer, NULL, &trie, NULL) == LK_OK);
         lk_tokenizer_close(tokenizer);
         free(t);

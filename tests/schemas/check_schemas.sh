@@ -35,4 +35,13 @@ if [ ! -d node_modules/ajv ] &&
     echo "skipped: npm cannot install ajv"
     exit 77
 fi
-NODE_PATH=$work/node_modules node "$source/tests/schemas/validate.js" texts.jsonl
+export NODE_PATH=$work/node_modules
+node "$source/tests/schemas/validate.js" texts.jsonl || exit 1
+# The same schemas as those of a tool that must be called, in syntaxes of every kind: the arguments
+# that the parser of answers gives are validated. Properties that a syntax cannot name are refused.
+for syntax in hermes qwen-coder glm minicpm-5 deepseek-4 lfm-2.5 gemma-4 apertus harmony; do
+    echo "calls, $syntax:"
+    "$sampler" "$model" "$tokens" "${LK_SEED:-1}" --calls $syntax "${files[@]}" >calls.jsonl ||
+        exit 1
+    node "$source/tests/schemas/validate.js" calls.jsonl || exit 1
+done
