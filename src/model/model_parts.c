@@ -45,9 +45,10 @@ lk_status lk_model_find_arch(lk_model *model, lk_error *err) {
             return LK_OK;
         }
     }
+    const bool is_projector = value.n == 4 && memcmp(value.str, "clip", 4) == 0;
     return lk_fail(err, LK_E_UNSUPPORTED, LK_AT_SUBJECT(key),
-                   "architecture \"%.*s\" is not supported", value.n < 64 ? (int)value.n : 64,
-                   value.str);
+                   "architecture \"%.*s\" is not supported%s", value.n < 64 ? (int)value.n : 64,
+                   value.str, is_projector ? " as a model: it is the encoder of one" : "");
 }
 
 static lk_status take_weight(lk_model *model, const lk_gguf_tensor *tensor, lk_weight *w,
