@@ -223,6 +223,7 @@ static lk_status allocate(lk_backend *b, lk_error *err) {
     if (b->scratch == NULL) {
         return lk_fail_nomem(err, "the scratch memory", b->scratch_bytes);
     }
+    lk_huge_pages_ask(b->scratch, b->scratch_bytes); /* rows of a prompt lie far apart */
     layout handed = {.base = b->scratch};
     carve_all(b, &handed, &sizes);
     (void)place_layers(b, b->kv_offset, page_bytes);

@@ -88,7 +88,12 @@ LK_INLINE void lk_matmul_matrix(lk_tile_kind kind, const lk_tile_matrix *m, size
             const size_t n_valid = o_end - o < LK_TILE_ROWS ? o_end - o : LK_TILE_ROWS;
             lk_matmul_tile_rows(kind, m, o, x, r, n_rows, acc);
             for (size_t i = 0; i < n_rows; i++) {
-                memcpy(y + (r + i) * y_stride + o, acc[i], n_valid * sizeof(float));
+                float *to = y + (r + i) * y_stride + o;
+                if (n_valid == LK_TILE_ROWS) { /* a copy of constant size */
+                    memcpy(to, acc[i], sizeof acc[i]);
+                } else {
+                    memcpy(to, acc[i], n_valid * sizeof(float));
+                }
             }
         }
     }
