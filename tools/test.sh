@@ -120,7 +120,8 @@ preset_step() {
         targets=("${targets[@]/#/label_}")
     fi
     echo "== $preset: build"
-    if ! { cmake --preset "$preset" && cmake --build --preset "$preset" --target "${targets[@]}"; } \
+    if ! { cmake --preset "$preset" &&
+        cmake --build --preset "$preset" --target "${targets[@]}"; } \
         >"$logs/$preset.log" 2>&1; then
         grep -E -A 12 'error|FAILED|Error' "$logs/$preset.log" | head -n 60
         n_failed=$((n_failed + 1))
