@@ -1,6 +1,6 @@
-/* fuzz_audio_stream.c - the walks over Ogg pages and MP3 frames on any bytes. Invariants: whole, or
- * a status with a message and an offset within the file. The input is copied to its exact size, so
- * that a sanitizer sees any byte read beyond. */
+/* fuzz_audio_stream.c - the walks over Ogg pages, MP3 frames and FLAC blocks on any bytes.
+ * Invariants: whole, or a status with a message and an offset within the file. The input is copied
+ * to its exact size, so that a sanitizer sees any byte read beyond. */
 #include "fuzz.h"
 
 #include <string.h>
@@ -20,6 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     lk_error err = {0};
     check(lk_ogg_check(copy, size, &err), &err, size);
     check(lk_mp3_check(copy, size, &err), &err, size);
+    uint64_t n_samples = 0;
+    check(lk_flac_check(copy, size, &n_samples, &err), &err, size);
     free(copy);
     return 0;
 }

@@ -17,6 +17,7 @@ typedef struct memory_file {
     const uint8_t *bytes;
     sf_count_t n;
     sf_count_t at;
+    bool hides_total; /* the number of samples in a FLAC file reads as unknown ... */
 } memory_file;
 
 static sf_count_t memory_length(void *ctx) {
@@ -38,6 +39,12 @@ static sf_count_t memory_read(void *to, sf_count_t n, void *ctx) {
     const sf_count_t left = m->n - m->at;
     n = n < left ? n : left;
     memcpy(to, m->bytes + m->at, (size_t)n);
+    uint8_t *bytes = to; /* ... so that all are read, and counted */
+    for (sf_count_t i = LK_FLAC_TOTAL_AT; m->hides_total && i < LK_FLAC_TOTAL_END; i++) {
+        if (i >= m->at && i < m->at + n) {
+            bytes[i - m->at] &= i == LK_FLAC_TOTAL_AT ? 0xf0 : 0;
+        }
+    }
     m->at += n;
     return n;
 }
@@ -53,8 +60,9 @@ static sf_count_t memory_tell(void *ctx) {
     return ((const memory_file *)ctx)->at;
 }
 
-static lk_status check_info(lk_audio_kind kind, const SF_INFO *info, const lk_audio_params *params,
-                            lk_error *err) {
+/* n_said: samples, where the file says so. */
+static lk_status check_info(lk_audio_kind kind, const SF_INFO *info, uint64_t n_said,
+                            const lk_audio_params *params, lk_error *err) {
     static const int types[] = {0, SF_FORMAT_FLAC, SF_FORMAT_OGG, SF_FORMAT_MPEG};
     if ((info->format & SF_FORMAT_TYPEMASK) != types[kind]) {
         return lk_audio_fail(err, LK_E_FORMAT, 0, "the file is not what its first bytes say");
@@ -67,11 +75,9 @@ static lk_status check_info(lk_audio_kind kind, const SF_INFO *info, const lk_au
         return lk_audio_fail(err, LK_E_UNSUPPORTED, 0, "a rate of %d Hz; %d to %d Hz are read",
                              info->samplerate, LK_AUDIO_MIN_RATE, LK_AUDIO_MAX_RATE);
     }
-    const sf_count_t limit = (sf_count_t)params->max_seconds * info->samplerate;
-    if (kind == LK_AUDIO_FLAC && info->frames > limit) { /* elsewhere it may be a guess */
+    if (n_said > (uint64_t)params->max_seconds * (uint64_t)info->samplerate) {
         return lk_audio_fail(err, LK_E_LIMIT, 0, "the recording lasts %.2f s; the limit is %u s",
-                             (double)info->frames / info->samplerate,
-                             (unsigned)params->max_seconds);
+                             (double)n_said / info->samplerate, (unsigned)params->max_seconds);
     }
     return LK_OK;
 }
@@ -113,9 +119,16 @@ static lk_status read_samples(SNDFILE *file, const SF_INFO *info, const memory_f
 lk_status lk_audio_decode_kind(lk_audio_kind kind, const void *bytes, size_t n_bytes,
                                const lk_audio_params *params, lk_audio **out, lk_error *err) {
     SF_VIRTUAL_IO io = {memory_length, memory_seek, memory_read, memory_write, memory_tell};
-    memory_file m = {bytes, (sf_count_t)n_bytes, 0};
+    memory_file m = {bytes, (sf_count_t)n_bytes, 0, kind == LK_AUDIO_FLAC};
     SF_INFO info = {0};
+    uint64_t n_said = 0;
     *out = NULL;
+    if (kind == LK_AUDIO_FLAC) {
+        const lk_status checked = lk_flac_check(bytes, n_bytes, &n_said, err);
+        if (checked != LK_OK) {
+            return checked;
+        }
+    }
     SNDFILE *file = sf_open_virtual(&io, SFM_READ, &info, &m);
     if (file == NULL) {
         return lk_audio_fail(err, LK_E_FORMAT, (uint64_t)m.at, "before byte %" PRId64 ": %s",
@@ -123,15 +136,15 @@ lk_status lk_audio_decode_kind(lk_audio_kind kind, const void *bytes, size_t n_b
     }
     float *samples = NULL;
     sf_count_t n = 0;
-    lk_status status = check_info(kind, &info, params, err);
+    lk_status status = check_info(kind, &info, n_said, params, err);
     if (status == LK_OK) {
         status = read_samples(file, &info, &m, params, &samples, &n, err);
     }
-    if (status == LK_OK && kind == LK_AUDIO_FLAC && n != info.frames) {
+    if (status == LK_OK && n_said != 0 && (uint64_t)n != n_said) {
         status = lk_audio_fail(err, LK_E_FORMAT, (uint64_t)m.at,
-                               "before byte %" PRId64 ": the FLAC file says %" PRId64
+                               "before byte %" PRId64 ": the FLAC file says %" PRIu64
                                " samples and gives %" PRId64,
-                               (int64_t)m.at, (int64_t)info.frames, (int64_t)n);
+                               (int64_t)m.at, n_said, (int64_t)n);
     } else if (status == LK_OK && n == 0) {
         status = lk_audio_fail(err, LK_E_FORMAT, n_bytes, "the recording has no sample");
     }

@@ -157,3 +157,69 @@ lk_status lk_mp3_check(const uint8_t *bytes, size_t n_bytes, lk_error *err) {
     }
     return LK_OK;
 }
+
+static uint32_t load_big(const uint8_t *p, size_t n) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < n; i++) {
+        value = value << 8 | p[i];
+    }
+    return value;
+}
+
+/* The rate that the header of a frame says; 0: that of the file, or none that is known. left is 16
+ * at least. */
+static uint32_t flac_frame_rate(const uint8_t *p) {
+    static const uint32_t rates[12] = {0,     88200, 176400, 192000, 8000,  16000,
+                                       22050, 24000, 32000,  44100,  48000, 96000};
+    const uint32_t code = p[2] & 0x0fu;
+    const uint32_t block = p[2] >> 4;
+    if (code < 12) {
+        return rates[code];
+    }
+    size_t at = 4; /* a number as in UTF-8, and perhaps the length of the frame, come before */
+    for (uint32_t mask = 0x80; (p[4] & mask) != 0 && mask > 1; mask >>= 1) {
+        at++;
+    }
+    at = at == 4 ? 5 : at;
+    at += block == 6 ? 1 : block == 7 ? 2 : 0;
+    return code == 12 ? 1000u * p[at] : load_big(p + at, 2) * (code == 14 ? 10u : 1u);
+}
+
+lk_status lk_flac_check(const uint8_t *bytes, size_t n_bytes, uint64_t *n_samples, lk_error *err) {
+    enum { INFO = 34 };
+    size_t at = 4;
+    bool is_last = false;
+    *n_samples = 0;
+    if (n_bytes < 8 + INFO) {
+        return lk_audio_fail(err, LK_E_FORMAT, n_bytes,
+                             "byte %zu: the FLAC file ends before its first frame", n_bytes);
+    }
+    if ((bytes[4] & 0x7f) != 0 || load_big(bytes + 5, 3) != INFO) {
+        return lk_audio_fail(err, LK_E_FORMAT, 4,
+                             "byte 4: the FLAC file does not begin with %d bytes about the stream",
+                             INFO);
+    }
+    while (!is_last) {
+        if (n_bytes - at < 4 || n_bytes - at - 4 < load_big(bytes + at + 1, 3)) {
+            return lk_audio_fail(err, LK_E_FORMAT, at,
+                                 "byte %zu: a block of the FLAC file is cut off", at);
+        }
+        is_last = (bytes[at] & 0x80) != 0;
+        at += 4 + load_big(bytes + at + 1, 3);
+    }
+    const uint32_t rate = load_big(bytes + 18, 3) >> 4;
+    *n_samples = (uint64_t)(bytes[LK_FLAC_TOTAL_AT] & 0x0f) << 32 | load_big(bytes + 22, 4);
+    if (n_bytes - at < 16 || bytes[at] != 0xff || (bytes[at + 1] & 0xfe) != 0xf8) {
+        return lk_audio_fail(err, LK_E_FORMAT, at,
+                             "byte %zu: the first frame of the FLAC file does not begin here, or "
+                             "is cut off",
+                             at);
+    }
+    const uint32_t frame_rate = flac_frame_rate(bytes + at);
+    if (frame_rate != 0 && frame_rate != rate) {
+        return lk_audio_fail(err, LK_E_FORMAT, 18,
+                             "byte 18: a rate of %" PRIu32 " Hz; the first frame has %" PRIu32,
+                             rate, frame_rate);
+    }
+    return LK_OK;
+}

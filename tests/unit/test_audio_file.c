@@ -163,7 +163,7 @@ LK_TEST(damaged) {
         lk_error err;
         REQUIRE_OK(decode(tone.bytes, (size_t)tone.n, &whole, &err), err);
         const size_t step = lk_test_size(1499, 149, 3);
-        for (size_t at = 0; at < (size_t)tone.n; at += step) {
+        for (size_t at = 0; at < (size_t)tone.n; at += at < 64 ? 1 : step) { /* headers: all */
             tone.bytes[at] ^= (uint8_t)(1u << (at % 8));
             lk_audio *audio = NULL;
             if (decode(tone.bytes, (size_t)tone.n, &audio, &err) == LK_OK &&
