@@ -184,7 +184,8 @@ LK_TEST(stages) {
     }
     const size_t n = (size_t)lk_test_size(1, 2, 5);
     check_clips("mmproj-tiny-omni-F16.gguf", "tiny-omni-F16.gguf", true, 1e-4, n);
-    check_clips("mmproj-tiny-omni-F16.gguf", "tiny-omni-F16.gguf", false, 1e-3, 5);
+    check_clips("mmproj-tiny-omni-F16.gguf", "tiny-omni-F16.gguf", false, 1e-3,
+                (size_t)lk_test_size(1, 5, 5));
 }
 
 /* ---- words ---- */
