@@ -26,7 +26,6 @@ struct http_exchange {
     char error[HTTP_CLIENT_WHY];
 };
 
-/* A key comes from outside: a line end in it would begin another header. */
 static bool add_key(http_client *c, const char *api_key) {
     if (api_key == NULL) {
         return true;
@@ -49,9 +48,14 @@ http_client *http_client_open(const char *url, const char *api_key, char why[HTT
         n--;
     }
     n -= n > 3 && strncmp(url + n - 3, "/v1", 3) == 0 ? 3 : 0;
+    /* A line end in a key would begin another header. */
     if (strcspn(url, "\r\n\t ") != strlen(url) ||
         (api_key != NULL && strcspn(api_key, "\r\n") != strlen(api_key))) {
         (void)snprintf(why, HTTP_CLIENT_WHY, "a URL or key with spaces or line ends");
+        return NULL;
+    }
+    if (n == 0 || url[n - 1] == ':') {
+        (void)snprintf(why, HTTP_CLIENT_WHY, "the URL has no host");
         return NULL;
     }
     http_client *c = calloc(1, sizeof *c);
