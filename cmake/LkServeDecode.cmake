@@ -22,6 +22,16 @@ if(TARGET PkgConfig::DECODE_JANSSON)
   endif()
 endif()
 
+# lk_verify_text: the part of `lockstep verify` that reads and prints points and schedules.
+set(folder ${CMAKE_SOURCE_DIR}/apps/lockstep)
+add_library(lk_verify_text STATIC EXCLUDE_FROM_ALL ${folder}/verify/verify_point.c
+  ${folder}/verify/verify_schedule.c)
+target_include_directories(lk_verify_text PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
+target_link_libraries(lk_verify_text PRIVATE lk_options)
+if(LK_BUILD_FUZZERS)
+  target_compile_options(lk_verify_text PRIVATE -fsanitize=fuzzer-no-link)
+endif()
+
 # Sets ${libraries} to what a fuzz target needs beside the library, ${missing} when it is not there.
 function(lk_fuzz_needs source libraries missing)
   set(${libraries} PARENT_SCOPE)
@@ -37,6 +47,11 @@ function(lk_fuzz_needs source libraries missing)
     set(${libraries} lk_verify_answer PARENT_SCOPE)
   elseif(found)
     set(${missing} jansson PARENT_SCOPE)
+  endif()
+  file(STRINGS ${source} found REGEX "^#include \"verify/verify_schedule" LIMIT_COUNT 1)
+  if(found)
+    set(${libraries} lk_verify_text PARENT_SCOPE)
+    set(${missing} PARENT_SCOPE)
   endif()
   file(STRINGS ${source} found REGEX "^#include \"audio_" LIMIT_COUNT 1)
   if(found)

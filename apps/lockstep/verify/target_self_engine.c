@@ -171,6 +171,9 @@ verify_status verify_self_run_engine(verify_self *self, const verify_schedule *s
         r.streams[k] =
             (engine_stream){&r, &arrivals[i], &s->streams[k], &result->outputs[k], NULL, false};
     }
+    for (int32_t i = 0; i < s->n_streams; i++) {
+        result->outputs[i].is_cut_off = r.streams[i].run == NULL; /* it never begins */
+    }
     const double start = lk_console_seconds();
     status = follow(&r, engine, arrivals, n, why);
     result->seconds = lk_console_seconds() - start;

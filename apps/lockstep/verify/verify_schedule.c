@@ -200,8 +200,18 @@ bool verify_schedule_parse(verify_schedule *s, const char *text, char *why, size
 /* A slot while arrivals are derived: the stream that it follows and the rows that it has. */
 typedef struct place {
     int32_t stream; /* -1: none */
+    int32_t before; /* the stream that it followed before; -1: none */
     int64_t n_rows;
 } place;
+
+/* What is known so far. */
+typedef struct arrival_list {
+    const verify_schedule *s;
+    place places[VERIFY_MAX_SLOTS];
+    int32_t index[VERIFY_MAX_STREAMS]; /* arrival of a stream; -1: none yet */
+    verify_arrival *arrivals;
+    int32_t n;
+} arrival_list;
 
 /* Where a prompt is text alone, one row stands for it. */
 static int64_t prompt_rows(const verify_stream *stream) {
@@ -217,64 +227,74 @@ static int32_t tokens_of(const verify_stream *stream, int64_t n_rows) {
     return n < 0 ? 0 : n > stream->n ? stream->n : (int32_t)n;
 }
 
-/* The stream that has produced most among those under way, and how much: what a new one waits
- * for. */
-static void wait_for_others(const verify_schedule *s, const place *places,
-                            verify_arrival *arrival) {
-    for (int32_t i = 0; i < VERIFY_MAX_SLOTS; i++) {
-        const place *p = &places[i];
-        const int32_t n = p->stream >= 0 ? tokens_of(&s->streams[p->stream], p->n_rows) : 0;
-        if (p->stream != arrival->stream && n > arrival->after_tokens) {
-            arrival->after = p->stream;
+/* A slot's stream ends there, for the time being. */
+static void leave(arrival_list *l, place *p) {
+    if (p->stream >= 0 && l->index[p->stream] >= 0) {
+        const verify_stream *stream = &l->s->streams[p->stream];
+        verify_arrival *arrival = &l->arrivals[l->index[p->stream]];
+        arrival->n_tokens = tokens_of(stream, p->n_rows);
+        arrival->cut_off = arrival->n_tokens < stream->n;
+    }
+}
+
+/* The first rows of a stream: it begins when the one whose slot it takes has ended, else when the
+ * stream that has produced most among those under way has come as far as it has now. */
+static void arrive(arrival_list *l, const place *p) {
+    verify_arrival *arrival = &l->arrivals[l->n];
+    const int32_t before = p->before >= 0 ? l->index[p->before] : -1;
+    *arrival = (verify_arrival){p->stream, -1, 0, false, l->s->streams[p->stream].n};
+    if (before >= 0) {
+        arrival->after = p->before;
+        arrival->after_tokens = l->arrivals[before].n_tokens;
+    }
+    for (int32_t i = 0; i < VERIFY_MAX_SLOTS && before < 0; i++) {
+        const place *other = &l->places[i];
+        const int32_t n = other->stream >= 0 && l->index[other->stream] >= 0
+                              ? tokens_of(&l->s->streams[other->stream], other->n_rows)
+                              : 0;
+        if (other->stream != p->stream && n > arrival->after_tokens) {
+            arrival->after = other->stream;
             arrival->after_tokens = n;
+        }
+    }
+    l->index[p->stream] = l->n++;
+}
+
+static void feed(arrival_list *l, const verify_op *op) {
+    for (int32_t k = 0; k < op->n_feeds; k++) {
+        const place *p = &l->places[op->feeds[k].slot];
+        if (p->stream >= 0 && p->n_rows == 0 && op->feeds[k].n_rows > 0 &&
+            l->index[p->stream] < 0) {
+            arrive(l, p);
+        }
+    }
+    for (int32_t k = 0; k < op->n_feeds && op->kind != VERIFY_OP_BAD; k++) {
+        place *p = &l->places[op->feeds[k].slot];
+        if (p->stream >= 0) {
+            const int64_t end = rows_of(&l->s->streams[p->stream]);
+            p->n_rows += (int64_t)op->feeds[k].n_rows * op->times;
+            p->n_rows = p->n_rows > end ? end : p->n_rows;
         }
     }
 }
 
 int32_t verify_schedule_arrivals(const verify_schedule *s,
                                  verify_arrival arrivals[VERIFY_MAX_STREAMS]) {
-    place places[VERIFY_MAX_SLOTS];
-    int32_t index[VERIFY_MAX_STREAMS]; /* arrival of a stream; -1: none yet */
-    int32_t n = 0;
-    memset(places, -1, sizeof places);
-    memset(index, -1, sizeof index);
+    arrival_list l = {.s = s, .arrivals = arrivals};
+    memset(l.places, -1, sizeof l.places);
+    memset(l.index, -1, sizeof l.index);
     for (size_t i = 0; i < s->n_ops; i++) {
         const verify_op *op = &s->ops[i];
         if (op->kind == VERIFY_OP_ASSIGN || op->kind == VERIFY_OP_CLEAR) {
-            place *p = &places[op->a];
-            if (p->stream >= 0 && index[p->stream] >= 0) {
-                verify_arrival *old = &arrivals[index[p->stream]];
-                old->n_tokens = tokens_of(&s->streams[p->stream], p->n_rows);
-                old->cut_off = old->n_tokens < s->streams[p->stream].n;
-            }
-            /* The next one of this slot cannot begin before the one that it takes the place of. */
-            const int32_t before = p->stream;
-            *p = (place){op->kind == VERIFY_OP_ASSIGN && op->b < s->n_streams ? op->b : -1, 0};
-            if (p->stream >= 0 && index[p->stream] < 0) {
-                index[p->stream] = n;
-                arrivals[n++] = (verify_arrival){p->stream, -1, 0, false, s->streams[p->stream].n};
-                if (before >= 0 && before != p->stream) {
-                    arrivals[n - 1].after = before;
-                    arrivals[n - 1].after_tokens = arrivals[index[before]].n_tokens;
-                }
-            }
+            place *p = &l.places[op->a];
+            const int32_t next = op->kind == VERIFY_OP_ASSIGN && op->b < s->n_streams ? op->b : -1;
+            leave(&l, p);
+            const int32_t before = p->stream >= 0 ? p->stream : p->before;
+            *p = (place){next, before != next ? before : -1, 0};
         }
-        for (int32_t k = 0; k < op->n_feeds; k++) {
-            place *p = &places[op->feeds[k].slot];
-            if (p->stream >= 0 && p->n_rows == 0 && arrivals[index[p->stream]].after < 0) {
-                wait_for_others(s, places, &arrivals[index[p->stream]]);
-            }
-        }
-        for (int32_t k = 0; k < op->n_feeds && op->kind != VERIFY_OP_BAD; k++) {
-            place *p = &places[op->feeds[k].slot];
-            if (p->stream >= 0) {
-                const int64_t end = rows_of(&s->streams[p->stream]);
-                p->n_rows += (int64_t)op->feeds[k].n_rows * op->times;
-                p->n_rows = p->n_rows > end ? end : p->n_rows;
-            }
-        }
+        feed(&l, op);
     }
-    return n;
+    return l.n;
 }
 
 uint32_t verify_schedule_needs(const verify_schedule *s) {

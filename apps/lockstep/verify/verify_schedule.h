@@ -82,7 +82,8 @@ typedef struct verify_arrival {
     bool cut_off;         /* cleared before its end: cancel it ... */
     int32_t n_tokens;     /* ... after so many tokens; else the stream's n */
 } verify_arrival;
-/* Fills arrivals [VERIFY_MAX_STREAMS]; returns how many. Forks, truncations and restarts have no
+/* Fills arrivals [VERIFY_MAX_STREAMS]; returns how many. A stream comes after the one that it waits
+ * for; one that gets no rows is not among them. Forks, truncations and restarts have no
  * meaning there (verify_schedule_needs says whether a schedule has some). */
 int32_t verify_schedule_arrivals(const verify_schedule *s,
                                  verify_arrival arrivals[VERIFY_MAX_STREAMS]);

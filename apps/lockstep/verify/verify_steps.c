@@ -413,8 +413,9 @@ static bool do_op(steps *r, const verify_op *op) {
     case VERIFY_OP_MIX:
     case VERIFY_OP_CANCEL:
     case VERIFY_OP_BAD:
-        for (int32_t i = 0; i < op->times && ok; i++) {
-            ok = do_step(r, op);
+        r->n_rows = 1;
+        for (int32_t i = 0; i < op->times && ok && r->n_rows > 0; i++) {
+            ok = do_step(r, op); /* no rows are left: none will be */
         }
         return ok;
     case VERIFY_OP_FORK:
