@@ -155,14 +155,14 @@ lk_status lk_sampler_build(const lk_sampler_params *params, int32_t n_vocab, lk_
     return LK_OK;
 }
 
-/* Copies the logits; all must be finite. */
+/* Copies the logits where a stage is to change them; all must be finite. */
 static lk_status take_logits(lk_sampler *s, const float *logits, lk_error *err) {
-    uint32_t worst = 0;
+    int32_t worst = 0; /* of the magnitudes' bits, signed: any processor compares many at once */
     for (uint32_t i = 0; i < s->n_vocab; i++) {
-        const uint32_t magnitude = lk_f32_bits(logits[i]) & 0x7fffffffu;
+        const int32_t magnitude = (int32_t)(lk_f32_bits(logits[i]) & 0x7fffffffu);
         worst = magnitude > worst ? magnitude : worst;
     }
-    if (worst >= 0x7f800000u) {
+    if (worst >= 0x7f800000) {
         uint32_t i = 0;
         while (lk_is_finite_f32(logits[i])) {
             i++;
@@ -170,7 +170,14 @@ static lk_status take_logits(lk_sampler *s, const float *logits, lk_error *err) 
         return lk_fail(err, LK_E_NONFINITE, LK_AT_SUBJECT("logits"),
                        "the logit of token %u is %g: nothing can be sampled", i, (double)logits[i]);
     }
-    memcpy(s->logits, logits, s->n_vocab * sizeof logits[0]);
+    bool changes = s->matcher != NULL;
+    for (size_t i = 0; i < N_LOGIT_STAGES; i++) {
+        changes = changes || logit_stages[i]->is_on(&s->params);
+    }
+    if (changes) {
+        memcpy(s->logits, logits, s->n_vocab * sizeof logits[0]);
+    }
+    s->view = changes ? s->logits : logits;
     return LK_OK;
 }
 
@@ -179,8 +186,8 @@ static void choose_greedy(const lk_sampler *s, lk_sample *sample) {
     uint32_t best = 0;
     int32_t n = 0;
     for (uint32_t i = 0; i < s->n_vocab; i++) {
-        best = s->logits[i] > s->logits[best] ? i : best;
-        n += lk_is_finite_f32(s->logits[i]);
+        best = s->view[i] > s->view[best] ? i : best;
+        n += lk_is_finite_f32(s->view[i]);
     }
     *sample = (lk_sample){(int32_t)best, n > 0 ? 1.0f : 0.0f, n, 0};
 }

@@ -32,7 +32,8 @@ struct lk_sampler {
     lk_sampler_params params;
     lk_logit_bias *biases; /* [params.n_logit_bias] own copy; params.logit_bias is not used */
     uint32_t n_vocab;
-    float *logits; /* [n_vocab] by id; -inf: banned by a bias */
+    float *logits;     /* [n_vocab] by id; -inf: banned by a bias. What the stages change */
+    const float *view; /* the logits to choose from: these, or the caller's where none is on */
     lk_sampler_history history;
     lk_matcher *matcher; /* NULL: no grammar */
 

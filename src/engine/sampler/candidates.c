@@ -9,6 +9,8 @@
 
 /* Up to this many a heap is used: for more, sorting everything is faster. */
 enum { MAX_HEAP = 1024, DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
+/* Logits that are looked at together: mostly none of them is among the best. */
+enum { SCAN = 32 };
 
 /* Larger logits give smaller numbers. */
 static lk_candidate make_candidate(float logit, uint32_t id) {
@@ -81,6 +83,14 @@ static void sift_down(uint64_t *heap, uint32_t n, uint32_t i) {
     heap[i] = moving;
 }
 
+static bool has_above(const float *logits, float bound) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < SCAN; i++) {
+        found |= logits[i] > bound ? 1u : 0u;
+    }
+    return found != 0;
+}
+
 /* The k smallest numbers, ascending: a heap of the best so far, the worst of them on top. */
 static uint32_t select_best(const float *logits, uint32_t n_vocab, uint32_t k, uint64_t *heap) {
     uint32_t n = 0;
@@ -96,6 +106,9 @@ static uint32_t select_best(const float *logits, uint32_t n_vocab, uint32_t k, u
     /* A later id with an equal logit comes behind, so only larger logits get in. */
     float worst = n > 0 ? lk_candidate_logit(heap[0]) : 0.0f;
     for (; id < n_vocab; id++) {
+        while (n_vocab - id > SCAN && !has_above(logits + id, worst)) {
+            id += SCAN;
+        }
         if (logits[id] > worst) {
             heap[0] = make_candidate(logits[id], id);
             sift_down(heap, n, 0);
@@ -114,13 +127,13 @@ static uint32_t select_best(const float *logits, uint32_t n_vocab, uint32_t k, u
 
 void lk_sampler_order(lk_sampler *sampler, uint32_t k) {
     if (k > 0 && k <= MAX_HEAP && k < sampler->n_vocab) {
-        sampler->n = select_best(sampler->logits, sampler->n_vocab, k, sampler->candidates);
+        sampler->n = select_best(sampler->view, sampler->n_vocab, k, sampler->candidates);
         return;
     }
     uint32_t n = 0;
     for (uint32_t id = 0; id < sampler->n_vocab; id++) {
-        if (lk_is_finite_f32(sampler->logits[id])) {
-            sampler->candidates[n++] = make_candidate(sampler->logits[id], id);
+        if (lk_is_finite_f32(sampler->view[id])) {
+            sampler->candidates[n++] = make_candidate(sampler->view[id], id);
         }
     }
     lk_sampler_sort(sampler->candidates, sampler->spare, n);

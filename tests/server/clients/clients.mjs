@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
-import { ChatOpenAI } from '@langchain/openai';
+import { embedMany, generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
+import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { Agent, OpenAIChatCompletionsModel, run, setTracingDisabled, tool as agentTool } from '@openai/agents';
 
 const port = process.argv[2];
@@ -52,6 +52,23 @@ const tests = {
     assert.ok(b.usage.prompt_tokens_details.cached_tokens > 0);
     assert.ok(a.system_fingerprint);
     assert.equal((await openai.models.retrieve(model)).id, model);
+  },
+  async 'embeddings: openai, AI SDK, LangChain'() {
+    const input = ['a cat', 'a dog', 'a cat'];
+    const base64 = await openai.embeddings.create({ model, input }); // asks for base64, decodes it
+    const floats = await openai.embeddings.create({ model, input, encoding_format: 'float' });
+    const [cat, dog, again] = base64.data.map((item) => Array.from(item.embedding));
+    assert.deepEqual(cat, again);
+    assert.notDeepEqual(cat, dog);
+    assert.deepEqual(floats.data.map((item) => item.embedding.map(Math.fround)), [cat, dog, again]);
+    assert.ok(Math.abs(Math.hypot(...cat) - 1) < 1e-5);
+    assert.ok(base64.usage.total_tokens >= 3 && base64.usage.total_tokens === floats.usage.prompt_tokens);
+    const provider = createOpenAICompatible({ name: 'lockstep', baseURL });
+    const sdk = await embedMany({ model: provider.textEmbeddingModel(model), values: input });
+    assert.deepEqual(sdk.embeddings[1].map(Math.fround), dog);
+    const chain = new OpenAIEmbeddings({ model, apiKey: 'none', configuration: { baseURL } });
+    assert.deepEqual((await chain.embedDocuments(input))[1].map(Math.fround), dog);
+    assert.deepEqual((await chain.embedQuery('a dog')).map(Math.fround), dog);
   },
   async 'openai: stream with usage'() {
     const stream = await openai.chat.completions.create(
