@@ -1,10 +1,12 @@
 /* test_serve_isolation.c - requests over HTTP, many at once: with any number of slots, cold and
  * cached, streamed and whole, beside clients that leave, with so few KV pages that sequences are
- * put back, each gets the ids and the digests of logits that a fresh process (`lockstep run`) gives
- * it alone.
+ * put back, under load, each gets the ids and the digests of logits that a fresh process (`lockstep
+ * run`) gives it alone; embeddings those of a fresh server.
  *
- * LK_FULL=1: 500 requests, 16 slots too. */
+ * LK_FULL=1: 500 requests, 16 slots too, and a round in which other threads want all processors.
+ * LK_SOAK=n: n requests to one server, drawn from these, its memory watched. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@ typedef struct job {
     size_t n;        /* reference */
     int32_t ids[MAX_TOKENS];
     char digests[MAX_TOKENS][33];
+    char *embedding; /* base64; NULL: the job generates */
 } job;
 
 static job jobs[MAX_JOBS];
@@ -105,6 +108,27 @@ static void compute_alone(job *j) {
     free(text);
 }
 
+static char *embedding_of(const json_t *answer) {
+    const json_t *item = json_array_get(json_object_get(answer, "data"), 0);
+    const char *text = json_string_value(json_object_get(item, "embedding"));
+    return strdup(text != NULL ? text : "");
+}
+
+/* A job that wants an embedding, and what a fresh server gives. */
+static void draw_embedding(job *j, int i) {
+    static const char *const arguments[] = {"-np", "1", "-c", "2048", "-b", "1", "-t", "1", NULL};
+    static const char *const poolings[] = {"mean", "last", "first"};
+    (void)snprintf(j->body, sizeof j->body,
+                   "{\"input\": \"%s\", \"pooling\": \"%s\", \"encoding_format\": \"base64\"}",
+                   j->prompt, poolings[i % 3]);
+    server_process process = server_start(arguments);
+    json_t *answer = http_json(process.port, "POST", "/v1/embeddings", j->body, 200);
+    j->embedding = embedding_of(answer);
+    CHECK(strlen(j->embedding) > 100);
+    json_decref(answer);
+    server_stop(&process);
+}
+
 static void check_receipt(const job *j, const json_t *receipt, const char *when) {
     const json_t *ids = json_object_get(receipt, "ids");
     const json_t *digests = json_object_get(receipt, "digests");
@@ -174,7 +198,20 @@ static void run_stream(const job *j, int fd, const char *when) {
     }
 }
 
+static void run_embedding(const job *j, int port, const char *when) {
+    json_t *answer = http_json(port, "POST", "/v1/embeddings", j->body, 200);
+    char *embedding = embedding_of(answer);
+    CHECK_MSG(strcmp(embedding, j->embedding) == 0, "%s: another embedding than alone: %s", when,
+              j->body);
+    free(embedding);
+    json_decref(answer);
+}
+
 static void run_job(const job *j, int port, const char *when) {
+    if (j->embedding != NULL) {
+        run_embedding(j, port, when);
+        return;
+    }
     const int fd = http_connect(port);
     CHECK(http_send_request(fd, "POST", "/v1/completions", NULL, j->body));
     if (j->stream) {
@@ -222,6 +259,139 @@ static void run_round(int port, const char *slots, int round, uint64_t seed) {
     }
 }
 
+/* ---- load ---- */
+
+enum { N_SPINNERS = 8 };
+
+typedef struct spinners {
+    pthread_t threads[N_SPINNERS];
+    atomic_bool wants_stop;
+} spinners;
+
+static void *spin(void *arg) {
+    spinners *s = arg;
+    volatile uint64_t n = 0;
+    while (!atomic_load(&s->wants_stop)) {
+        n = n + 1;
+    }
+    return NULL;
+}
+
+static void spinners_start(spinners *s) {
+    atomic_init(&s->wants_stop, false);
+    for (int i = 0; i < N_SPINNERS; i++) {
+        CHECK(pthread_create(&s->threads[i], NULL, spin, s) == 0);
+    }
+}
+
+static void spinners_stop(spinners *s) {
+    atomic_store(&s->wants_stop, true);
+    for (int i = 0; i < N_SPINNERS; i++) {
+        (void)pthread_join(s->threads[i], NULL);
+    }
+}
+
+static void draw_jobs(int n, uint64_t *rng) {
+    for (n_jobs = 0; n_jobs < n; n_jobs++) {
+        job *j = &jobs[n_jobs];
+        draw_job(j, rng, n_jobs);
+        if (n_jobs % 9 == 5) {
+            draw_embedding(j, n_jobs / 9);
+        } else {
+            compute_alone(j);
+        }
+    }
+}
+
+static void free_jobs(void) {
+    for (int i = 0; i < n_jobs; i++) {
+        free(jobs[i].embedding);
+    }
+}
+
+/* ---- a long time ---- */
+
+typedef struct soak_client {
+    int port;
+    uint64_t rng;
+    atomic_int *n_left;
+} soak_client;
+
+static void *run_soak_client(void *arg) {
+    soak_client *c = arg;
+    while (atomic_fetch_sub(c->n_left, 1) > 0) {
+        run_job(&jobs[lk_test_random(&c->rng) % (uint64_t)n_jobs], c->port, "soak");
+    }
+    return NULL;
+}
+
+/* Kilobytes in memory. */
+static long resident_kb(pid_t pid) {
+    char path[64];
+    char line[256];
+    long kb = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        kb = strncmp(line, "VmRSS:", 6) == 0 ? atol(line + 6) : kb;
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return kb;
+}
+
+/* Prints memory at every tenth; returns that at the second one. */
+static long watch_memory(const server_process *process, atomic_int *n_left, int n) {
+    long early_kb = 0;
+    for (int tenth = 1; tenth < 10; tenth++) {
+        while (atomic_load(n_left) > n / 10 * (10 - tenth)) {
+            sleep_ms(50);
+        }
+        const long kb = resident_kb(process->pid);
+        early_kb = tenth == 2 ? kb : early_kb;
+        (void)printf("  %d of %d requests: %ld KiB in memory\n", n / 10 * tenth, n, kb);
+        (void)fflush(stdout);
+    }
+    return early_kb;
+}
+
+LK_TEST(soak) {
+    static const char *const arguments[] = {"-np", "8", "-c", "400", "-b", "64", "-t", "2", NULL};
+    const char *text = getenv("LK_SOAK");
+    const int n = text != NULL ? atoi(text) : 0;
+    if (n <= 0) {
+        return;
+    }
+    uint64_t rng = lk_test_seed(7);
+    soak_client clients[N_CLIENTS];
+    pthread_t threads[N_CLIENTS];
+    atomic_int n_left;
+    draw_jobs(n < 500 ? n : 500, &rng);
+    server_process process = server_start(arguments);
+    const double start = seconds_now();
+    atomic_init(&n_left, n);
+    for (int i = 0; i < N_CLIENTS; i++) {
+        clients[i] = (soak_client){process.port, rng + (uint64_t)i, &n_left};
+        CHECK(pthread_create(&threads[i], NULL, run_soak_client, &clients[i]) == 0);
+    }
+    const long early_kb = watch_memory(&process, &n_left, n);
+    for (int i = 0; i < N_CLIENTS; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    CHECK(metric_falls_to(process.port, "http_requests_open", 0));
+    const long late_kb = resident_kb(process.pid);
+    (void)printf("%d requests in %.0f s: %.0f tokens, %.0f from the cache, %.0f put back, %.0f "
+                 "clients left; %ld KiB in memory, %ld after a fifth\n",
+                 n, seconds_now() - start, metric(process.port, "generated_tokens_total"),
+                 metric(process.port, "cached_tokens_total"),
+                 metric(process.port, "preempted_total"),
+                 metric(process.port, "clients_gone_total"), late_kb, early_kb);
+    CHECK(late_kb < early_kb + early_kb / 20 + 1024);
+    server_stop(&process);
+    free_jobs();
+}
+
 LK_TEST(http_isolation) {
     /* Slots, KV positions, rows of a step, threads. */
     static const char *const settings[][4] = {
@@ -231,11 +401,7 @@ LK_TEST(http_isolation) {
     const uint64_t seed = lk_test_seed(20261130);
     uint64_t rng = seed;
     double n_preempted = 0;
-    n_jobs = (int)lk_test_size(8, 36, 500);
-    for (int i = 0; i < n_jobs; i++) {
-        draw_job(&jobs[i], &rng, i);
-        compute_alone(&jobs[i]);
-    }
+    draw_jobs((int)lk_test_size(8, 36, 500), &rng);
     const size_t n_settings = lk_test_size(2, 4, 5);
     for (size_t i = 0; i < n_settings; i++) {
         const char *const arguments[] = {"-np",          settings[i][0], "-c",
@@ -244,6 +410,12 @@ LK_TEST(http_isolation) {
         server_process process = server_start(arguments);
         run_round(process.port, settings[i][0], 0, seed);
         run_round(process.port, settings[i][0], 1, seed);
+        if (lk_test_size(0, 0, 1) != 0) {
+            spinners load;
+            spinners_start(&load);
+            run_round(process.port, settings[i][0], 2, seed);
+            spinners_stop(&load);
+        }
         CHECK(metric_falls_to(process.port, "http_requests_open", 0));
         CHECK(metric(process.port, "cached_tokens_total") > 0);
         n_preempted += metric(process.port, "preempted_total");
@@ -252,6 +424,7 @@ LK_TEST(http_isolation) {
     (void)printf("%d requests, %zu settings, cold and cached: %.0f sequences put back\n", n_jobs,
                  n_settings, n_preempted);
     CHECK(n_settings < 4 || n_preempted > 0);
+    free_jobs();
 }
 
-LK_TEST_MAIN(LK_RUN(http_isolation))
+LK_TEST_MAIN(LK_RUN(http_isolation), LK_RUN(soak))
