@@ -151,6 +151,7 @@ lk_status lk_sampler_build(const lk_sampler_params *params, int32_t n_vocab, lk_
         lk_sampler_free(s);
         return status;
     }
+    s->view = s->logits;
     *out = s;
     return LK_OK;
 }
