@@ -20,7 +20,7 @@ typedef struct encoder {
 
 static const lk_weight *weight(const encoder *e, int32_t layer, const char *name,
                                lk_tensor_shape shape) {
-    char full[MAX_NAME];
+    char full[MAX_NAME + 24];
     if (layer >= 0) {
         (void)snprintf(full, sizeof full, "a.blk.%d.%s", layer, name);
     } else {
