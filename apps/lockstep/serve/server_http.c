@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "console.h"
-#include "server.h"
+#include "server_media.h"
 
 static const server_route routes[] = {
 #define SERVER_ROUTE(method, path, name, is_open) {method, path, server_##name, is_open},
@@ -203,6 +203,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
         return;
     }
     server_watch_idle(s, x->socket);
+    server_media_drop(x);
     if (x->job != NULL) {
         (void)pthread_mutex_lock(&x->job->lock);
         x->job->wake_ctx = NULL;

@@ -200,6 +200,16 @@ bool server_media_finish(exchange *x, serve_problem *problem) {
     return ok;
 }
 
+void server_media_drop(exchange *x) {
+    struct media_task *t = x->media;
+    if (t != NULL) {
+        x->media = NULL;
+        (void)pthread_mutex_lock(&t->lock); /* as in server_media_finish */
+        (void)pthread_mutex_unlock(&t->lock);
+        task_free(t);
+    }
+}
+
 bool server_media_place(const server *s, serve_job *job, serve_problem *problem) {
     lk_error err;
     serve_prompt *prompt = &job->prompts[0];

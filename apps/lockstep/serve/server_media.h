@@ -17,6 +17,8 @@ bool server_media_start(exchange *x, serve_clips *clips, uint32_t timeout_ms,
                         serve_problem *problem);
 /* Then: moves the vectors to the exchange's job. */
 bool server_media_finish(exchange *x, serve_problem *problem);
+/* The connection has ended instead, after it was woken. */
+void server_media_drop(exchange *x);
 /* Gives the job's prompt as many audio tokens as its clips have vectors. */
 bool server_media_place(const server *s, serve_job *job, serve_problem *problem);
 
