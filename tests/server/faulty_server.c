@@ -12,7 +12,7 @@
 #include "lk_test.h"
 #include "server_process.h"
 
-enum { MAX_REQUEST = 1 << 16, MAX_WORD = 32, TOKEN_MS = 3, DIES_AFTER = 5 };
+enum { MAX_REQUEST = 1 << 16, MAX_WORD = 32, TOKEN_MS = 3, DIES_AFTER = 3 };
 
 struct faulty_server {
     faulty_fault fault;
