@@ -141,9 +141,11 @@ static void move_on(http_target *t, flight *f) {
     }
 }
 
-/* Whether the first token of a stream has come, and others were not done then. */
+/* Whether the first token of a stream (or its end, where it has none) came while others were not
+ * done. */
 static void note_company(flight *f, const flight *flights, int32_t n) {
-    if (f->is_done || f->has_met || produced(f) == 0) {
+    if (f->exchange == NULL || f->has_met ||
+        (produced(f) == 0 && !http_exchange_is_done(f->exchange))) {
         return;
     }
     for (int32_t i = 0; i < n; i++) {
