@@ -55,7 +55,6 @@ async function readEvents(response, each) {
 async function answer() {
   const view = show('assistant', '');
   const start = performance.now();
-  let first = 0;
   let text = '';
   let note = '';
   controller = new AbortController();
@@ -69,15 +68,14 @@ async function answer() {
       if (event.error) throw new Error(event.error.message);
       const delta = event.choices.length ? event.choices[0].delta.content : '';
       if (delta) {
-        first = first || performance.now();
         text += delta;
         view.body.textContent = text;
         $('messages').scrollTop = $('messages').scrollHeight;
       }
       if (event.usage) {
         const n = event.usage.completion_tokens;
-        const seconds = (performance.now() - (first || start)) / 1000;
-        note = `${n} tokens, ${(n / Math.max(seconds, 1e-3)).toFixed(1)} per second, seed ${event.seed}`;
+        const seconds = (performance.now() - start) / 1000; // from the request on
+        note = `${n} tokens, ${(n / seconds).toFixed(1)} per second, seed ${event.seed}`;
       }
     });
   } catch (error) {
