@@ -23,18 +23,13 @@ set(LK_FLAGS_avxvnni ${LK_FLAGS_avx2} -mavxvnni)
 set(LK_FLAGS_neon -march=armv8.2-a+dotprod)
 set(LK_FLAGS_i8mm -march=armv8.2-a+dotprod+i8mm)
 set(LK_FLAGS_amx ${LK_FLAGS_avx512} -mamx-tile -mamx-int8)
-# Sanitizers make these files take minutes: the checks of undefined behaviour most of all. Their
-# scalar twins, which checkkern holds them against, keep those. Kernels keep AddressSanitizer's
-# checks of loads and stores, without guards around stack variables.
+# AddressSanitizer and the checks of undefined behaviour make these files take minutes to compile.
+# Kernels go without: checkkern gives them memory between guard pages, and their scalar twins, which
+# it holds them against, keep the checks. TSan stays: which thread writes what is theirs.
 if(LK_SANITIZE)
   set(lk_kernel_flags -g1)
-  if(LK_SANITIZE MATCHES "undefined")
-    list(APPEND lk_kernel_flags -fno-sanitize=undefined)
-  endif()
-  if(LK_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    list(APPEND lk_kernel_flags --param=asan-stack=0)
-  elseif(LK_SANITIZE MATCHES "address")
-    list(APPEND lk_kernel_flags -mllvm -asan-stack=0)
+  if(LK_SANITIZE MATCHES "address")
+    list(APPEND lk_kernel_flags -fno-sanitize=all)
   endif()
   list(APPEND LK_FLAGS_avx2 ${lk_kernel_flags})
   list(APPEND LK_FLAGS_avxvnni ${lk_kernel_flags})

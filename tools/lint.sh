@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # lint.sh - clang-tidy, with the checks of .clang-tidy, over src/ and apps/. It stops beginning new
-# files after LK_LINT_SECONDS (150) and names what was left, so that it stays bounded on a slow
+# files after LK_LINT_SECONDS (120) and names what was left, so that it stays bounded on a slow
 # machine; `lint.sh all` and LK_FULL=1 look at every file. What differs from the branch main comes
 # first. Uses the compile commands of the dev-clang preset. The verdict is that of version 14; what
 # another version finds is printed, and the exit status is 77 (not judged).
 set -uo pipefail
 cd "$(dirname "$0")/.."
-limit_s=${LK_LINT_SECONDS:-150}
+limit_s=${LK_LINT_SECONDS:-120}
 if [ "${1:-}" = all ] || [ -n "${LK_FULL:-}" ]; then
     limit_s=86400
 fi
