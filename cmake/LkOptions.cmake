@@ -15,6 +15,12 @@ if(LK_SANITIZE)
   target_link_options(lk_options INTERFACE -fsanitize=${LK_SANITIZE})
 endif()
 
+# For what reads bytes from outside: the fuzz targets count its paths.
+add_library(lk_explored INTERFACE)
+if(LK_BUILD_FUZZERS)
+  target_compile_options(lk_explored INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # Flags of the files that hold kernels of one instruction set, by the ending of their names.
 set(LK_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(LK_FLAGS_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni

@@ -11,15 +11,11 @@ if(TARGET PkgConfig::DECODE_JANSSON)
     ${folder}/serve/serve_fields.c ${folder}/serve/serve_problem.c ${folder}/serve/serve_media.c
     ${folder}/serve/serve_tools.c)
   target_include_directories(lk_serve_decode PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
-  target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options)
+  target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options lk_explored)
   add_library(lk_verify_answer STATIC EXCLUDE_FROM_ALL ${folder}/verify/http_answer.c
     ${folder}/verify/http_events.c)
   target_include_directories(lk_verify_answer PUBLIC ${folder})
-  target_link_libraries(lk_verify_answer PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options)
-  if(LK_BUILD_FUZZERS)
-    target_compile_options(lk_serve_decode PRIVATE -fsanitize=fuzzer-no-link)
-    target_compile_options(lk_verify_answer PRIVATE -fsanitize=fuzzer-no-link)
-  endif()
+  target_link_libraries(lk_verify_answer PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options lk_explored)
 endif()
 
 # lk_verify_text: the part of `lockstep verify` that reads and prints points and schedules.
@@ -27,7 +23,7 @@ set(folder ${CMAKE_SOURCE_DIR}/apps/lockstep)
 add_library(lk_verify_text STATIC EXCLUDE_FROM_ALL ${folder}/verify/verify_point.c
   ${folder}/verify/verify_schedule.c)
 target_include_directories(lk_verify_text PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
-target_link_libraries(lk_verify_text PRIVATE lk_options)
+target_link_libraries(lk_verify_text PRIVATE lk_options lk_explored)
 if(LK_BUILD_FUZZERS)
   target_compile_options(lk_verify_text PRIVATE -fsanitize=fuzzer-no-link)
 endif()
