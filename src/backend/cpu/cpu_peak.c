@@ -41,21 +41,21 @@ static int64_t read_plain(const void *memory, size_t n_bytes) {
 /* The loops of each set, the widest last; AMX is measured apart. */
 typedef struct peak_entry {
     uint32_t isa;
-    int32_t (*int8)(uint32_t n_rounds, const int8_t in[64]);
     uint32_t int8_ops;
+    int32_t (*int8)(uint32_t n_rounds, const int8_t in[64]);
     int64_t (*read)(const void *memory, size_t n_bytes);
 } peak_entry;
 
 static const peak_entry entries[] = {
 #if defined(__x86_64__)
-    {LK_ISA_AVX2, lk_peak_int8_avx2, LK_PEAK_INT8_AVX2_OPS, lk_peak_read_avx2},
-    {LK_ISA_AVXVNNI, lk_peak_int8_avxvnni, LK_PEAK_INT8_AVXVNNI_OPS, lk_peak_read_avx2},
-    {LK_ISA_AVX512, lk_peak_int8_avx512, LK_PEAK_INT8_AVX512_OPS, lk_peak_read_avx512},
+    {LK_ISA_AVX2, LK_PEAK_INT8_AVX2_OPS, lk_peak_int8_avx2, lk_peak_read_avx2},
+    {LK_ISA_AVXVNNI, LK_PEAK_INT8_AVXVNNI_OPS, lk_peak_int8_avxvnni, lk_peak_read_avx2},
+    {LK_ISA_AVX512, LK_PEAK_INT8_AVX512_OPS, lk_peak_int8_avx512, lk_peak_read_avx512},
 #elif defined(__aarch64__)
-    {LK_ISA_NEON, lk_peak_int8_neon, LK_PEAK_INT8_NEON_OPS, read_plain},
-    {LK_ISA_I8MM, lk_peak_int8_i8mm, LK_PEAK_INT8_I8MM_OPS, read_plain},
+    {LK_ISA_NEON, LK_PEAK_INT8_NEON_OPS, lk_peak_int8_neon, read_plain},
+    {LK_ISA_I8MM, LK_PEAK_INT8_I8MM_OPS, lk_peak_int8_i8mm, read_plain},
 #endif
-    {0, NULL, 0, NULL}};
+    {0, 0, NULL, NULL}};
 
 static void choose(peak *p, uint32_t isa_mask) {
     lk_cpu_kernels kernels; /* knows which sets stand on which */
