@@ -11,11 +11,13 @@ if(TARGET PkgConfig::DECODE_JANSSON)
     ${folder}/serve/serve_fields.c ${folder}/serve/serve_problem.c ${folder}/serve/serve_media.c
     ${folder}/serve/serve_tools.c)
   target_include_directories(lk_serve_decode PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
-  target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options lk_explored)
+  target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON
+    PRIVATE lk_options lk_explored)
   add_library(lk_verify_answer STATIC EXCLUDE_FROM_ALL ${folder}/verify/http_answer.c
     ${folder}/verify/http_events.c)
   target_include_directories(lk_verify_answer PUBLIC ${folder})
-  target_link_libraries(lk_verify_answer PUBLIC PkgConfig::DECODE_JANSSON PRIVATE lk_options lk_explored)
+  target_link_libraries(lk_verify_answer PUBLIC PkgConfig::DECODE_JANSSON
+    PRIVATE lk_options lk_explored)
 endif()
 
 # lk_verify_text: the part of `lockstep verify` that reads and prints points and schedules.
