@@ -18,8 +18,10 @@ logs=build/logs
 mkdir -p $logs
 summary=$logs/summary
 rungs=$logs/rungs
+failures=$logs/failures
 : >$summary
 : >$rungs
+: >$failures
 n_passed=0 n_failed=0 n_skipped=0
 started=$SECONDS
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -64,6 +66,12 @@ needs() {
     done
 }
 
+# note_failures STEP LOG: the lines of LOG that say what failed, shown again at the very end.
+note_failures() {
+    grep -E '([^a-z]|^)(error|warning|ERROR|SUMMARY|FAILED)[: ]|\*\*\*(Failed|Timeout|Exception)' "$2" |
+        head -n 20 | sed "s/^/$1: /" >>$failures
+}
+
 # command_step STEP COMMAND...: one command, one verdict; status 77 is a skip, its last line the
 # reason.
 command_step() {
@@ -75,6 +83,7 @@ command_step() {
         skip "$step" "$(tail -n 1 "$logs/$step.log")"
     elif [ $status -ne 0 ]; then
         tail -n 60 "$logs/$step.log"
+        note_failures "$step" "$logs/$step.log"
         n_failed=$((n_failed + 1))
         record "$step" $((SECONDS - start)) "FAILED"
     else
@@ -124,6 +133,7 @@ preset_step() {
         cmake --build --preset "$preset" --target "${targets[@]}"; } \
         >"$logs/$preset.log" 2>&1; then
         grep -E -A 12 'error|FAILED|Error' "$logs/$preset.log" | head -n 60
+        note_failures "$preset" "$logs/$preset.log"
         n_failed=$((n_failed + 1))
         record "$preset" $((SECONDS - start)) "FAILED to build (build/logs/$preset.log)"
         return
@@ -147,6 +157,7 @@ preset_step() {
         failed=$((failed + skipped))
         skipped=0
     fi
+    [ "$failed" -eq 0 ] || note_failures "$preset" "$logs/$preset.ctest.log"
     n_passed=$((n_passed + passed))
     n_failed=$((n_failed + failed))
     n_skipped=$((n_skipped + skipped))
@@ -175,21 +186,31 @@ print_table() {
     echo "$((SECONDS - started)) s in all"
 }
 
-# fuzz_run: builds the fuzz targets and lets each look for new inputs for some seconds.
+# fuzz_one TARGET: lets a fuzz target look for new inputs for some seconds.
+fuzz_one() {
+    local name=${1##*/fuzz_} options
+    mkdir -p "$logs/fuzz/$name"
+    options=(-max_total_time="$fuzz_s" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
+        -artifact_prefix="$logs/fuzz/$name-")
+    [ ! -f "fuzz/dict/$name.dict" ] || options+=(-dict="fuzz/dict/$name.dict")
+    "$1" "${options[@]}" "$logs/fuzz/$name" "fuzz/corpus/$name" >"$logs/fuzz/$name.log" 2>&1 ||
+        {
+            echo "fuzz_$name: FAILED"
+            tail -n 40 "$logs/fuzz/$name.log"
+            return 1
+        }
+    echo "fuzz_$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz/$name.log") runs"
+}
+
+# fuzz_run: builds the fuzz targets and runs them, one on each core.
 fuzz_run() {
-    local target name found options
+    local found
     cmake --preset asan && cmake --build --preset asan || return 1
     found=$(find build/asan/fuzz -maxdepth 1 -type f -name 'fuzz_*' -perm -u+x | sort)
     [ -n "$found" ] || { echo "no fuzz targets"; return 1; }
-    for target in $found; do
-        name=${target##*/fuzz_}
-        mkdir -p "$logs/fuzz/$name"
-        echo "== fuzz_$name"
-        options=(-max_total_time="$fuzz_s" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1
-            -artifact_prefix="$logs/fuzz/$name-")
-        [ ! -f "fuzz/dict/$name.dict" ] || options+=(-dict="fuzz/dict/$name.dict")
-        "$target" "${options[@]}" "$logs/fuzz/$name" "fuzz/corpus/$name" || return 1
-    done
+    export -f fuzz_one
+    export logs fuzz_s
+    xargs -P "$jobs" -n 1 bash -c 'fuzz_one "$1"' fuzz <<<"$found"
 }
 
 # The sanitizers of older compilers cannot place their shadow memory under some kernels' address
@@ -248,6 +269,11 @@ if [ -n "${LK_FULL:-}" ] && is_wanted faults; then
 fi
 
 print_table
+if [ -s $failures ]; then
+    echo
+    cat $failures
+    echo
+fi
 if [ $n_skipped -eq 0 ]; then
     echo "$n_passed passed, $n_failed failed"
 else
