@@ -6,9 +6,25 @@
 #include <string.h>
 
 #include "audio_stream.h"
+#include "console.h"
 
 /* How chat templates write a recording. */
 static const char audio_token[] = "<|AUDIO|>";
+
+bool lk_audio_input_check_place(const char *command, const char *place, const char *mmproj) {
+    if (place == NULL || (strcmp(place, "cpu") == 0 && mmproj != NULL)) {
+        return true;
+    }
+    if (strcmp(place, "device") == 0) {
+        (void)lk_console_error(command, "--projector device: this build has no device backend; the "
+                                        "encoder runs on the cpu");
+    } else if (strcmp(place, "cpu") == 0) {
+        (void)lk_console_error(command, "--projector needs the encoder's file with --mmproj");
+    } else {
+        (void)lk_console_error(command, "--projector %s, expected cpu or device", place);
+    }
+    return false;
+}
 
 static int32_t find_token(const lk_tokenizer *tokenizer) {
     return tokenizer != NULL ? lk_tokenizer_find(tokenizer, audio_token, sizeof audio_token - 1)

@@ -4,6 +4,8 @@
 #ifndef LK_AUDIO_INPUT_H
 #define LK_AUDIO_INPUT_H
 
+#include <stdbool.h>
+
 #include "audio_file.h"
 #include "lk/lk.h"
 
@@ -12,6 +14,10 @@ typedef struct lk_audio_input {
     lk_encoder *encoder;
     lk_projector_info info;
 } lk_audio_input;
+
+/* --projector PLACE: "cpu", or NULL for what is best, which is that. Prints the reason and returns
+ * false for "device", which this program has not, for other words, and where there is no file. */
+bool lk_audio_input_check_place(const char *command, const char *place, const char *mmproj);
 
 /* Opens the projector of a model, whose width must be the model's, which must know a token for
  * recordings. params as of lk_projector_open; its threads are the encoder's too. Nothing is held

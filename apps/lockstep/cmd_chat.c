@@ -16,7 +16,8 @@ static const char help[] =
     "Talks with a model. A line that ends with a backslash goes on in the next one, and so does\n"
     "everything between two lines of \"\"\". Ctrl-C ends an answer, /help lists the commands.\n\n"
     "  --system TEXT         the system message\n"
-    "  --mmproj FILE         the model's audio encoder, for /audio\n"
+    "  --mmproj FILE         the model's audio encoder, for /audio; --projector cpu: where it "
+    "runs\n"
     "  --tools FILE          a JSON array of tools; /tool TEXT answers a call\n"
     "  --chat-template X     a file, a name in the model's file, or chatml\n"
     "  --chat-template-kwargs JSON     variables: '{\"enable_thinking\": false}'\n"
@@ -51,9 +52,11 @@ static bool parse(int argc, char **argv, talk_options *o, int *exit_status) {
                         .top_p = (double)defaults.top_p,
                         .min_p = (double)defaults.min_p};
     const char *kv_type = "f16";
+    const char *projector = NULL;
     const lk_option options[] = {
         LK_CONVERSATION_OPTIONS(&o->conversation),
         {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
+        {"--projector", NULL, LK_OPTION_TEXT, &projector, 0, 0, NULL},
         {"--n-predict", "-n", LK_OPTION_INT, &o->n_predict, -1, 1e9, NULL},
         {"--ctx", "-c", LK_OPTION_INT, &o->n_ctx, 1, (double)LK_MAX_POSITIONS, NULL},
         {"--threads", "-t", LK_OPTION_INT, &o->n_threads, 1, 256, NULL},
@@ -76,7 +79,8 @@ static bool parse(int argc, char **argv, talk_options *o, int *exit_status) {
         return false;
     }
     *exit_status = 2;
-    return lk_parse_kv_type("chat", kv_type, &o->k_type, &o->v_type);
+    return lk_audio_input_check_place("chat", projector, o->mmproj) &&
+           lk_parse_kv_type("chat", kv_type, &o->k_type, &o->v_type);
 }
 
 static bool open_all(talk *t) {

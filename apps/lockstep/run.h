@@ -15,6 +15,7 @@ typedef struct run_options {
     const char *prompt;      /* -p */
     const char *prompt_file; /* -f, or "-" */
     const char *mmproj;      /* for the recordings */
+    const char *projector;   /* where it computes; NULL: not said */
     lk_option_list audio;    /* recordings, before the prompt's text; with --chat */
     lk_kv_type k_type;
     lk_kv_type v_type;

@@ -1,4 +1,5 @@
 /* run_options.c - the command line of `lockstep run`. */
+#include "audio_input.h"
 #include "lk/sampler.h"
 #include "run.h"
 
@@ -9,6 +10,7 @@ static const char help[] =
     "  --chat                answer the prompt with the model's chat template\n"
     "  --mmproj FILE --audio FILE    a recording before the prompt, for a model with an audio\n"
     "                        encoder; --audio may be repeated, and means --chat\n"
+    "  --projector cpu       where the encoder runs (device: not in this build)\n"
     "  --system TEXT --tools FILE --chat-template FILE|NAME --chat-template-kwargs JSON\n"
     "                        with --chat, as in lockstep template\n"
     "  --temp T              temperature (0.8; 0: always the best token)\n"
@@ -49,6 +51,9 @@ static bool check_options(run_options *o, const char *input, const char *file,
                                "a recording with --audio");
         return false;
     }
+    if (!lk_audio_input_check_place("run", o->projector, o->mmproj)) {
+        return false;
+    }
     o->chat = o->chat || o->audio.n != 0;
     const lk_conversation_options *c = &o->conversation;
     if (!o->chat && (c->system != NULL || c->tools != NULL || c->chat_template != NULL ||
@@ -86,6 +91,7 @@ bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
         {"--prompt", "-p", LK_OPTION_TEXT, &o->prompt, 0, 0, NULL},
         {"--file", "-f", LK_OPTION_TEXT, &file, 0, 0, NULL},
         {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
+        {"--projector", NULL, LK_OPTION_TEXT, &o->projector, 0, 0, NULL},
         {"--audio", NULL, LK_OPTION_LIST, &o->audio, 0, 0, NULL},
         {"--n-predict", "-n", LK_OPTION_INT, &o->n_predict, -1, 1e9, NULL},
         {"--ctx", "-c", LK_OPTION_INT, &o->n_ctx, 1, (double)LK_MAX_POSITIONS, NULL},

@@ -22,6 +22,15 @@ run 0 "$model" --mmproj "$mmproj" --audio "$clips/ref0.wav" --audio "$clips/clip
     --temp 0 -n 4
 says "prompt 95 tokens"
 
+run 0 "$model" --mmproj "$mmproj" --projector cpu --audio "$clips/ref0.wav" -p "$text" --temp 0
+[ "$(cat out)" = "that knowing he's a good man" ] || fail "$last: $(cat out)"
+run 2 "$model" --mmproj "$mmproj" --projector device --audio "$clips/ref0.wav" -p "$text"
+says "this build has no device backend"
+run 2 "$model" --mmproj "$mmproj" --projector gpu --audio "$clips/ref0.wav" -p "$text"
+says "--projector gpu, expected cpu or device"
+run 2 "$model" --projector cpu -p "$text"
+says "--projector needs the encoder's file with --mmproj"
+
 run 2 "$model" --audio "$clips/ref0.wav" -p "$text"
 says "--audio needs the encoder's file with --mmproj"
 run 2 "$model" --mmproj "$mmproj" -p "$text"

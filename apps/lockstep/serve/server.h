@@ -57,6 +57,7 @@ typedef struct serve_options {
 typedef struct serve_arguments {
     const char *kv_type;
     const char *pooling;
+    const char *projector;
     const char *key_file_path;
     const char *certificate_path;
     const char *key_path;

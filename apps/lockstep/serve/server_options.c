@@ -24,6 +24,7 @@ static const char help[] =
     "  --pooling P             of embeddings: mean, first, last (default: the model's, else mean)\n"
     "  --chat-template T       chatml, or a file with a Jinja template (default: the model's)\n"
     "  --mmproj FILE           the model's audio encoder: requests may hold recordings\n"
+    "  --projector cpu         where it runs (device: not in this build)\n"
     "  --max-audio S           seconds of one recording (300)\n"
     "  --temp T --top-k N --top-p P --min-p P      defaults of requests (0.8, 40, 0.95, 0.05)\n"
     "  --queue N               sequences that may wait (256); beyond that: 503\n"
@@ -141,6 +142,7 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
         {"--pooling", NULL, LK_OPTION_TEXT, &a->pooling, 0, 0, NULL},
         {"--chat-template", NULL, LK_OPTION_TEXT, &o->chat_template, 0, 0, NULL},
         {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
+        {"--projector", NULL, LK_OPTION_TEXT, &a->projector, 0, 0, NULL},
         {"--max-audio", NULL, LK_OPTION_INT, &o->max_audio_s, 1, LK_AUDIO_MAX_SECONDS, NULL},
         {"--temp", NULL, LK_OPTION_REAL, &temperature, 0, 100, NULL},
         {"--top-k", NULL, LK_OPTION_INT, &top_k, 0, INT32_MAX, NULL},
@@ -174,7 +176,8 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
     o->sampler.top_p = (float)top_p;
     o->sampler.min_p = (float)min_p;
     o->sampler.top_k = (int32_t)top_k;
-    const bool ok = lk_parse_kv_type("serve", a->kv_type, &o->k_type, &o->v_type) &&
+    const bool ok = lk_audio_input_check_place("serve", a->projector, o->mmproj) &&
+                    lk_parse_kv_type("serve", a->kv_type, &o->k_type, &o->v_type) &&
                     choose_pooling(a, o) && read_files(a, o);
     *exit_status = ok ? 0 : 2;
     return ok;
