@@ -5,8 +5,13 @@
  * however it is computed, and whatever windows are computed beside its own. Sequences: random
  * schedules over streams of which several have the same tokens and other vectors, against each
  * stream alone. Engine: requests with clips, cold and cached, against the same alone.
+ *
+ *   test_audio_isolation [--schedules N] [--encodes N] [--seed S] [CASE]
+ * LK_FULL=1: 500 schedules, the encoder 50 times, everything against scalar runs. Schedule i of
+ * seed S is schedule 0 of seed S + i, so the long form can be run in pieces.
  * labels: threads */
 #include <stdbool.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lk/lk.h"
@@ -38,6 +43,8 @@ typedef struct world {
 } world;
 
 static world w;
+static uint64_t n_schedules; /* --schedules, --encodes; 0: by the size of the test */
+static uint64_t n_encodes;
 
 static lk_encoder *make_encoder(uint32_t n_threads, uint32_t isa_mask, int32_t max_windows) {
     lk_error err;
@@ -179,7 +186,7 @@ static void check_neighbours(int32_t max_windows, uint64_t *rng) {
 
 LK_TEST(encoder_runs_agree) {
     static const uint32_t masks[] = {LK_CPU_ALL, LK_CPU_AVX2, 0, LK_CPU_AVX2 | LK_CPU_AVXVNNI};
-    const uint64_t n = lk_test_size(1, 4, 50);
+    const uint64_t n = n_encodes != 0 ? n_encodes : lk_test_size(1, 4, 50);
     uint64_t rng = lk_test_seed(7);
     make_world();
     for (uint64_t i = 0; i < n; i++) {
@@ -309,7 +316,9 @@ static void run_schedule(uint64_t seed) {
     for (int32_t i = 0; i < N_SLOTS; i++) {
         s.slots[i].stream = (int32_t)draw(&s, N_STREAMS);
     }
-    for (int i = 0; i < 12; i++) {
+    /* Scalar kernels are some hundred times slower. */
+    const int n_steps = params.isa_mask == 0 ? 2 : 12;
+    for (int i = 0; i < n_steps; i++) {
         step(&s, seed);
         if (draw(&s, 2) == 0) {
             move(&s, test_folder_path(names[0]));
@@ -322,12 +331,14 @@ static void run_schedule(uint64_t seed) {
 LK_TEST(sequences_agree) {
     static const char *const names[] = {NULL};
     const uint64_t seed = lk_test_seed(20261130);
-    const uint64_t n = lk_test_size(1, 8, 500);
+    const uint64_t n = n_schedules != 0 ? n_schedules : lk_test_size(1, 8, 500);
     make_world();
     test_folder_make();
+    const time_t start = time(NULL);
     for (uint64_t i = 0; i < n; i++) {
         run_schedule(seed + i);
     }
+    (void)printf("%llu schedules in %.0f s\n", (unsigned long long)n, difftime(time(NULL), start));
     test_folder_remove(names);
 }
 
@@ -429,4 +440,18 @@ LK_TEST(engine_agrees) {
     }
 }
 
-LK_TEST_MAIN(LK_RUN(encoder_runs_agree), LK_RUN(sequences_agree), LK_RUN(engine_agrees))
+int main(int argc, char **argv) {
+    static const lk_test_case cases[] = {LK_RUN(encoder_runs_agree), LK_RUN(sequences_agree),
+                                         LK_RUN(engine_agrees)};
+    for (; argc > 2 && argv[1][0] == '-'; argc -= 2, argv += 2) {
+        if (strcmp(argv[1], "--schedules") == 0) {
+            n_schedules = strtoull(argv[2], NULL, 10);
+        } else if (strcmp(argv[1], "--encodes") == 0) {
+            n_encodes = strtoull(argv[2], NULL, 10);
+        } else if (strcmp(argv[1], "--seed") != 0 || setenv("LK_SEED", argv[2], 1) != 0) {
+            (void)fprintf(stderr, "there is no option %s\n", argv[1]);
+            return 2;
+        }
+    }
+    return lk_test_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
