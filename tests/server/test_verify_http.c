@@ -12,8 +12,9 @@ static char *verify(int port, int *status, const char *const *more) {
     const char *arguments[16] = {"verify", "--target", url};
     size_t n = 3;
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%d", port);
-    for (; more[n - 3] != NULL && n < 15; n++) {
-        arguments[n] = more[n - 3];
+    for (const char *const *at = more; *at != NULL; at++) {
+        CHECK(n < 15);
+        arguments[n++] = *at;
     }
     return tool_output(arguments, status);
 }
@@ -110,6 +111,28 @@ LK_TEST(our_own_is_silent) {
     server_stop(&server);
 }
 
+/* A server with an encoder hears the same in company; one without is asked once. */
+LK_TEST(recordings_are_silent) {
+    static const char *const without[] = {NULL};
+    const char *const with[] = {"--mmproj", lk_test_data("omni/mmproj-tiny-omni-Q8_0.gguf"), NULL};
+    const char *const more[] = {"--only", "audio", "--audio", lk_test_data("omni/clips/ref0.wav"),
+                                "-n",     "12",    "-r",      "1",
+                                NULL};
+    int status = 0;
+    server_process server = server_start_model(lk_test_data("omni/tiny-omni-Q4_K_M.gguf"), with);
+    char *out = verify(server.port, &status, more);
+    CHECK_MSG(status == 0 && strstr(out, "; recordings") != NULL, "exit status %d:\n%s", status,
+              out);
+    CHECK_MSG(strstr(out, "DIFFERENT") == NULL && strstr(out, "noise") == NULL, "%s", out);
+    free(out);
+    server_stop(&server);
+    server = server_start(without);
+    out = verify(server.port, &status, more);
+    CHECK_MSG(status == 2 && strstr(out, "it takes no recordings") != NULL, "%s", out);
+    free(out);
+    server_stop(&server);
+}
+
 LK_TEST_MAIN(LK_RUN(honest_servers_are_silent), LK_RUN(noise_is_called_noise),
              LK_RUN(lies_are_found), LK_RUN(broken_servers_end_in_status_2),
-             LK_RUN(requests_are_counted), LK_RUN(our_own_is_silent))
+             LK_RUN(requests_are_counted), LK_RUN(our_own_is_silent), LK_RUN(recordings_are_silent))

@@ -52,6 +52,25 @@ says 'none/a.html cannot be written'
 run 0 "$model" --only case --set threads=2,neighbours=1,n=4 --keep threads --json a.json
 matches a.json '--keep threads"'
 
+# A recording: every case that is possible is equal, and the line repeats itself.
+omni=$LK_DATA/omni/tiny-omni-Q4_K_M.gguf
+heard="--mmproj $LK_DATA/omni/mmproj-tiny-omni-Q8_0.gguf --audio $LK_DATA/omni/clips/ref0.wav"
+run 0 "$omni" $heard --only audio -n 4 -r 1 --json a.json
+matches out '^audio  *after another recording, cleared  *equal  *0/1  *4/4'
+matches out '^audio  *all processors busy  *equal  *0/1  *4/4'
+matches out '^audio  *encoder on a device  *not possible'
+! grep -q 'DIFFERENT\|ERROR' out || fail "$last: $(grep 'DIFFERENT\|ERROR' out)"
+matches a.json 'ref0.wav --only case --set clip=2,before=1,n=4"'
+run 0 "$omni" $heard --only case --set clip=2,before=1,n=4
+run 2 "$model" --audio a.wav
+says '--audio needs the encoder'
+run 2 "$model" --mmproj a.gguf
+says '--mmproj needs a recording with --audio'
+run 2 "$model" --set clip=1
+says 'a recording is missing'
+run 2 "$model" --projector device
+says 'this build has no device backend'
+
 run 0 --only list
 matches out '^stagger '
 

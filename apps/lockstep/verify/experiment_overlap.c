@@ -37,6 +37,7 @@ void verify_experiment_overlap(verify *v) {
     p.value[VERIFY_NEIGHBOURS] = 1;
     p.value[VERIFY_JOIN] = 4;
     p.value[VERIFY_PROMPT] = 3;
+    p.value[VERIFY_CLIP] = 0;
     verify_progress(v, line->label);
     char why[VERIFY_WHY] = "out of memory";
     verify_status status = VERIFY_BROKEN;

@@ -8,11 +8,17 @@
 #include <string.h>
 
 #include "console.h"
+#include "http_message.h"
 
 enum { PROBE_TOKENS = 4, PROBE_SECONDS = 120, INFO_SECONDS = 20 };
 
+static http_manner manner_of(const http_target *t, const verify_stream *stream) {
+    return stream->clip != NULL ? t->manner_of_clips : t->manner;
+}
+
 char *http_target_request(const http_target *t, const verify_stream *stream, bool cache) {
-    const bool is_chat = t->manner >= HTTP_CHAT;
+    const http_manner manner = manner_of(t, stream);
+    const bool is_chat = manner >= HTTP_CHAT;
     json_t *root =
         json_pack("{s:i, s:f, s:b, s:{s:b}}", "max_tokens", (int)stream->n, "temperature",
                   (double)stream->temperature, "stream", 1, "stream_options", "include_usage", 1);
@@ -24,15 +30,14 @@ char *http_target_request(const http_target *t, const verify_stream *stream, boo
         ok = ok && json_object_set_new(root, "seed",
                                        json_integer((json_int_t)(stream->seed & INT32_MAX))) == 0;
     }
-    json_t *prompt = is_chat ? json_pack("[{s:s, s:s}]", "role", "user", "content", stream->text)
-                             : json_string(stream->text);
+    json_t *prompt = is_chat ? http_message(stream) : json_string(stream->text);
     ok = json_object_set_new(root, is_chat ? "messages" : "prompt", prompt) == 0 && ok;
-    if (t->manner == HTTP_FULL || t->manner == HTTP_LOGPROBS) {
+    if (manner == HTTP_FULL || manner == HTTP_LOGPROBS) {
         ok = ok && json_object_set_new(root, "logprobs", json_integer(1)) == 0;
-    } else if (t->manner == HTTP_CHAT) {
+    } else if (manner == HTTP_CHAT) {
         ok = ok && json_object_set_new(root, "logprobs", json_true()) == 0;
     }
-    if (t->manner == HTTP_FULL) {
+    if (manner == HTTP_FULL) {
         ok = ok && json_object_set_new(root, "return_token_ids", json_true()) == 0 &&
              json_object_set_new(root, "ignore_eos", json_true()) == 0;
     }
@@ -44,8 +49,8 @@ char *http_target_request(const http_target *t, const verify_stream *stream, boo
     return text;
 }
 
-const char *http_target_path(const http_target *t) {
-    return t->manner >= HTTP_CHAT ? "/v1/chat/completions" : "/v1/completions";
+const char *http_target_path(const http_target *t, const verify_stream *stream) {
+    return manner_of(t, stream) >= HTTP_CHAT ? "/v1/chat/completions" : "/v1/completions";
 }
 
 double http_target_seconds_left(const http_target *t) {
@@ -104,8 +109,11 @@ static bool read_models(http_target *t, const char *wanted, char kind[32], char 
 }
 
 /* One short request, made as schedules make them. */
-static bool ask(http_target *t, http_answer *answer, bool *is_refused, char why[VERIFY_WHY]) {
-    const verify_stream stream = {.text = "Once upon a time", .n = PROBE_TOKENS};
+static bool ask(http_target *t, const verify_clip *clip, http_answer *answer, bool *is_refused,
+                char why[VERIFY_WHY]) {
+    const verify_stream stream = {.text = clip != NULL ? verify_clip_question : "Once upon a time",
+                                  .clip = clip,
+                                  .n = PROBE_TOKENS};
     char reason[HTTP_CLIENT_WHY];
     long status = 0;
     char *request = http_target_request(t, &stream, false);
@@ -115,23 +123,23 @@ static bool ask(http_target *t, http_answer *answer, bool *is_refused, char why[
         return false;
     }
     t->n_requests++;
-    char *body = http_client_fetch(t->client, http_target_path(t), request,
-                                   within(t, PROBE_SECONDS), &status, reason);
+    const char *path = http_target_path(t, &stream);
+    char *body =
+        http_client_fetch(t->client, path, request, within(t, PROBE_SECONDS), &status, reason);
     free(request);
     bool ok = body != NULL && status == 200;
     if (body == NULL) {
         (void)snprintf(why, VERIFY_WHY, "%s", reason);
     } else if (status != 200) {
         http_answer_error(body, strlen(body), reason, sizeof reason);
-        (void)snprintf(why, VERIFY_WHY, "POST %s: HTTP %ld: %.200s", http_target_path(t), status,
-                       reason);
+        (void)snprintf(why, VERIFY_WHY, "POST %s: HTTP %ld: %.200s", path, status, reason);
         *is_refused =
             status == 400 || status == 404 || status == 405 || status == 422 || status == 501;
     } else {
         ok = http_target_read(answer, &t->pieces, body, strlen(body));
-        (void)snprintf(why, VERIFY_WHY, "POST %s: %.250s", http_target_path(t), answer->failure);
+        (void)snprintf(why, VERIFY_WHY, "POST %s: %.250s", path, answer->failure);
         if (ok && answer->n_tokens == 0 && answer->n_text == 0) {
-            (void)snprintf(why, VERIFY_WHY, "POST %s: the answer is empty", http_target_path(t));
+            (void)snprintf(why, VERIFY_WHY, "POST %s: the answer is empty", path);
             ok = false;
         }
     }
@@ -144,7 +152,7 @@ static bool find_manner(http_target *t, http_answer *answer, char why[VERIFY_WHY
     for (int i = 0; i < HTTP_N_MANNERS; i++) {
         bool is_refused = false;
         t->manner = (http_manner)i;
-        if (ask(t, answer, &is_refused, why)) {
+        if (ask(t, NULL, answer, &is_refused, why)) {
             return true;
         }
         http_answer_deinit(answer);
@@ -153,6 +161,26 @@ static bool find_manner(http_target *t, http_answer *answer, char why[VERIFY_WHY
         }
     }
     return false;
+}
+
+/* Whether it takes recordings, in a chat; why not stands in the description. */
+static void try_clip(http_target *t, const verify_clip *clip) {
+    char why[VERIFY_WHY];
+    bool can = false;
+    bool is_refused = true;
+    for (int i = HTTP_CHAT; i < HTTP_N_MANNERS && !can && is_refused; i++) {
+        http_answer answer;
+        http_answer_init(&answer);
+        t->manner_of_clips = (http_manner)i;
+        can = ask(t, clip, &answer, &is_refused, why);
+        http_answer_deinit(&answer);
+    }
+    if (can) {
+        t->target.can |= VERIFY_CAN_HEAR;
+    }
+    const size_t n = strlen(t->target.description);
+    (void)snprintf(t->target.description + n, sizeof t->target.description - n, "; %s%.120s",
+                   can ? "recordings" : "no recordings: ", can ? "" : why);
 }
 
 static void describe(http_target *t, const char *kind) {
@@ -212,6 +240,9 @@ static bool learn(http_target *t, const verify_source *source, char why[VERIFY_W
     };
     http_answer_deinit(&answer);
     describe(t, kind);
+    if (source->clip != NULL) {
+        try_clip(t, source->clip);
+    }
     return true;
 }
 

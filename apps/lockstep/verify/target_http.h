@@ -22,6 +22,7 @@ typedef struct http_target {
     http_pieces pieces;
     char *model; /* name to ask for; NULL: none */
     http_manner manner;
+    http_manner manner_of_clips;
     bool has_cache_switch; /* cache_prompt is understood */
     int64_t n_requests;
     int64_t max_requests; /* 0: no limit */
@@ -30,7 +31,7 @@ typedef struct http_target {
 
 /* The request for a stream, as JSON that the caller frees with free(); NULL: no memory. */
 char *http_target_request(const http_target *t, const verify_stream *stream, bool cache);
-const char *http_target_path(const http_target *t);
+const char *http_target_path(const http_target *t, const verify_stream *stream);
 /* Seconds left; a year where there is no limit. */
 double http_target_seconds_left(const http_target *t);
 

@@ -82,7 +82,7 @@ static void begin(http_target *t, flight *f, bool cache) {
     f->has_begun = true;
     if (request != NULL) {
         t->n_requests++;
-        f->exchange = http_client_start(t->client, http_target_path(t), request,
+        f->exchange = http_client_start(t->client, http_target_path(t, f->stream), request,
                                         http_target_seconds_left(t), on_bytes, f);
         free(request);
     }

@@ -67,14 +67,17 @@ static verify_step_status decode(void *engine, void *context, const verify_step_
     lk_error err;
     err.message[0] = '\0';
     lk_row *own = calloc(n_rows, sizeof own[0]);
+    const float **vectors = calloc(n_rows, sizeof(const float *));
     lk_row_status *states = calloc(n_rows, sizeof states[0]);
     verify_step_status status = VERIFY_STEP_FAILED;
-    if (own != NULL && states != NULL) {
+    if (own != NULL && states != NULL && vectors != NULL) {
         for (size_t i = 0; i < n_rows; i++) {
             own[i] = (lk_row){rows[i].token, rows[i].slot, rows[i].pos,
                               rows[i].wants_logits ? LK_ROW_LOGITS : 0, 0};
+            vectors[i] = rows[i].vector;
         }
-        status = status_of(lk_context_decode(context, own, n_rows, states, &err));
+        status =
+            status_of(lk_context_decode_embeddings(context, own, vectors, n_rows, states, &err));
         (void)snprintf(report->why, sizeof report->why, "%s", err.message);
     } else {
         (void)snprintf(report->why, sizeof report->why, "out of memory for %zu rows", n_rows);
@@ -90,6 +93,7 @@ static verify_step_status decode(void *engine, void *context, const verify_step_
     }
     free(own);
     free(states);
+    free(vectors);
     return status;
 }
 
@@ -184,6 +188,7 @@ const verify_engine_ops verify_self_engine = {
     .load = load,
     .cancel = cancel,
     .sample = draw,
+    .hear = verify_self_hear,
 };
 
 uint32_t verify_self_isa(const verify_point *p) {
@@ -221,6 +226,7 @@ static verify_status run(verify_target *target, const verify_schedule *s, const 
 
 static void close_self(verify_target *target) {
     verify_self *self = (verify_self *)target;
+    verify_self_deafen(self);
     lk_model_close(self->models[0]);
     lk_model_close(self->models[1]);
     free(self);
@@ -253,7 +259,12 @@ verify_status verify_open_self(const verify_source *source, verify_target **out,
         return VERIFY_BROKEN;
     }
     self->path = source->model;
-    const verify_status status = verify_self_model(self, source->base, &model, why);
+    self->mmproj = source->mmproj;
+    verify_status status = verify_self_model(self, source->base, &model, why);
+    if (status == VERIFY_RAN && self->mmproj != NULL && !verify_self_can_hear(self, model, why)) {
+        lk_model_close(model);
+        status = VERIFY_BROKEN;
+    }
     if (status != VERIFY_RAN) {
         free(self);
         return status;
@@ -265,11 +276,13 @@ verify_status verify_open_self(const verify_source *source, verify_target **out,
         .ops = &ops,
         .can = VERIFY_CAN_STEPS | VERIFY_CAN_BITS | VERIFY_CAN_IDS | VERIFY_CAN_FORK |
                VERIFY_CAN_TRUNCATE | VERIFY_CAN_RESTART | VERIFY_CAN_CANCEL | VERIFY_CAN_REFUSE |
-               VERIFY_CAN_SAMPLE | VERIFY_CAN_OVERLAP | VERIFY_CAN_MODELS | VERIFY_CAN_PROMPTS,
+               VERIFY_CAN_SAMPLE | VERIFY_CAN_OVERLAP | VERIFY_CAN_MODELS | VERIFY_CAN_PROMPTS |
+               (self->mmproj != NULL ? (uint32_t)VERIFY_CAN_HEAR : 0u),
         .factors = VERIFY_BIT(VERIFY_THREADS) | VERIFY_BIT(VERIFY_ROWS) |
                    VERIFY_BIT(VERIFY_K_TYPE) | VERIFY_BIT(VERIFY_V_TYPE) | VERIFY_BIT(VERIFY_ISA) |
                    VERIFY_BIT(VERIFY_PAGES) | VERIFY_BIT(VERIFY_REPACK) |
-                   VERIFY_BIT(VERIFY_ENGINE) | VERIFY_BIT(VERIFY_CACHE),
+                   VERIFY_BIT(VERIFY_ENGINE) | VERIFY_BIT(VERIFY_CACHE) |
+                   (self->mmproj != NULL ? VERIFY_BIT(VERIFY_WINDOWS) : 0),
         .defining = VERIFY_BIT(VERIFY_K_TYPE) | VERIFY_BIT(VERIFY_V_TYPE),
         .is_exact = true,
         .n_vocab = info.n_vocab,

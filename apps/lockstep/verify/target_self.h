@@ -8,8 +8,12 @@
 typedef struct verify_self {
     verify_target target;
     const char *path;
-    lk_model *models[2]; /* computed from the file; repacked. Opened when first needed */
-    uint32_t isa;        /* instruction sets in use */
+    lk_model *models[2];         /* computed from the file; repacked. Opened when first needed */
+    uint32_t isa;                /* instruction sets in use */
+    const char *mmproj;          /* of the encoder, or NULL */
+    lk_projector *projectors[2]; /* as models */
+    lk_encoder *encoder;         /* kept from one recording to the next at the same settings ... */
+    verify_point encoder_point;  /* ... which are these */
     const verify_engine_ops *engine; /* verify_self_engine; the tests put faults around it */
 } verify_self;
 
@@ -18,6 +22,12 @@ extern const verify_engine_ops verify_self_engine;
 verify_status verify_self_model(verify_self *self, const verify_point *p, lk_model **model,
                                 char why[VERIFY_WHY]);
 uint32_t verify_self_isa(const verify_point *p);
+
+/* Recordings: opens and checks the encoder's file; encodes (verify_engine_ops.hear). */
+bool verify_self_can_hear(verify_self *self, const lk_model *model, char why[VERIFY_WHY]);
+verify_status verify_self_hear(void *engine, const verify_point *p, const verify_clip *clip,
+                               verify_heard *heard, char why[VERIFY_WHY]);
+void verify_self_deafen(verify_self *self);
 
 /* The schedule's streams as requests to an lk_engine; `cache` decides on its prefix cache. */
 verify_status verify_self_run_engine(verify_self *self, const verify_schedule *s,

@@ -17,6 +17,7 @@ typedef struct engine_stream {
     const verify_stream *stream;
     verify_output *output;
     lk_request *request;
+    verify_heard heard;
     bool done;
 } engine_stream;
 
@@ -80,6 +81,8 @@ static bool may_begin(const engine_run *r, const verify_arrival *arrival) {
 }
 
 static lk_status submit(engine_stream *s, lk_engine *engine, lk_error *err) {
+    const verify_clip *clip = s->stream->clip;
+    lk_media_span span = {0, 0, NULL};
     lk_sampler_params sampler = LK_SAMPLER_PARAMS_INIT;
     lk_request_params params = LK_REQUEST_PARAMS_INIT;
     sampler.seed = s->stream->seed;
@@ -89,9 +92,28 @@ static lk_status submit(engine_stream *s, lk_engine *engine, lk_error *err) {
     params.sampler = &sampler;
     params.max_tokens = s->stream->n;
     params.flags = LK_REQUEST_DIGESTS;
+    if (clip != NULL) {
+        span = (lk_media_span){clip->first, s->heard.n, s->heard.vectors};
+        params.media = &span;
+        params.n_media = 1;
+    }
     params.on_event = on_event;
     params.ctx = s;
     return lk_engine_submit(engine, &params, &s->request, err);
+}
+
+/* The recordings, before anything runs: a stream that waited for its encoder might not meet the one
+ * that it is to join. */
+static verify_status hear_all(verify_self *self, engine_run *r, const verify_arrival *arrivals,
+                              int32_t n, const verify_point *p, char why[VERIFY_WHY]) {
+    verify_status status = VERIFY_RAN;
+    for (int32_t i = 0; i < n && status == VERIFY_RAN; i++) {
+        engine_stream *s = &r->streams[arrivals[i].stream];
+        if (s->stream->clip != NULL) {
+            status = verify_hear(self->engine, self, p, s->stream->clip, &s->heard, s->output, why);
+        }
+    }
+    return status;
 }
 
 static verify_status follow(engine_run *r, lk_engine *engine, const verify_arrival *arrivals,
@@ -168,18 +190,24 @@ verify_status verify_self_run_engine(verify_self *self, const verify_schedule *s
     const int32_t n = verify_schedule_arrivals(s, arrivals);
     for (int32_t i = 0; i < n; i++) {
         const int32_t k = arrivals[i].stream;
-        r.streams[k] =
-            (engine_stream){&r, &arrivals[i], &s->streams[k], &result->outputs[k], NULL, false};
+        r.streams[k] = (engine_stream){.run = &r,
+                                       .arrival = &arrivals[i],
+                                       .stream = &s->streams[k],
+                                       .output = &result->outputs[k]};
     }
     for (int32_t i = 0; i < s->n_streams; i++) {
         result->outputs[i].is_cut_off = r.streams[i].run == NULL; /* it never begins */
     }
     const double start = lk_console_seconds();
-    status = follow(&r, engine, arrivals, n, why);
+    status = hear_all(self, &r, arrivals, n, p, why);
+    if (status == VERIFY_RAN) {
+        status = follow(&r, engine, arrivals, n, why);
+    }
     result->seconds = lk_console_seconds() - start;
     lk_engine_destroy(engine);
     for (int32_t i = 0; i < n; i++) {
         lk_request_release(r.streams[arrivals[i].stream].request);
+        verify_heard_deinit(&r.streams[arrivals[i].stream].heard);
     }
     (void)pthread_cond_destroy(&r.changed);
     (void)pthread_mutex_destroy(&r.lock);

@@ -37,6 +37,8 @@ typedef struct verify_options {
     const char *report; /* files, or NULL */
     const char *json;
     const char *junit;
+    const char *mmproj; /* the audio encoder's file, or NULL */
+    const char *audio;  /* a recording, or NULL */
     const char *api_key;
     const char *set;     /* factors of --only case */
     verify_factors keep; /* of these, what its solo run has too */
@@ -134,7 +136,8 @@ typedef struct verify {
     size_t n_lines;
     verify_reference *references;
     verify_kept_prompt *prompts;
-    bool is_broken; /* something of the verifier's own failed: exit status 2 */
+    verify_clip clips[VERIFY_N_CLIPS]; /* zeros without --audio */
+    bool is_broken;                    /* something of the verifier's own failed: exit status 2 */
     int32_t i_experiment;
     int32_t n_experiments;
     const char *experiment; /* under way */
@@ -165,6 +168,8 @@ void verify_case(verify *v, const verify_point *p, verify_factors subject, int32
 bool verify_shape(const verify *v, const verify_point *p, verify_schedule *s);
 /* Prompt number i (modulo VERIFY_N_PROMPTS): its text, and ids where a model is open. */
 void verify_prompt(const verify *v, int64_t i, verify_stream *stream);
+/* The prompt with the recording, or with it backwards; v has one. */
+void verify_prompt_of_clip(const verify *v, bool backwards, verify_stream *stream);
 enum { VERIFY_N_PROMPTS = 16, VERIFY_PROMPTS_VERSION = 1 };
 bool verify_prompts_init(verify *v);
 void verify_prompts_free(verify *v);

@@ -97,6 +97,30 @@ static bool is_degenerate(const verify_trace *t, const verify_output *solo) {
                                  (t->distinct <= 7 && alone.distinct > 3 * t->distinct));
 }
 
+/* The first stage of its recording that is not as it was alone; NULL: none. */
+static const char *other_stage(const verify_output *solo, const verify_output *o) {
+    const int32_t n = o->n_stages < solo->n_stages ? o->n_stages : solo->n_stages;
+    for (int32_t i = 0; i < n; i++) {
+        if (memcmp(o->stages[i].digest, solo->stages[i].digest, sizeof o->stages[i].digest) != 0) {
+            return o->stages[i].name;
+        }
+    }
+    return NULL;
+}
+
+/* Of a recording: where on its way from samples to logits the first difference is. */
+static void note_stage(const verify_output *solo, const verify_output *o, verify_trace *t) {
+    const char *stage = other_stage(solo, o);
+    if (stage != NULL) {
+        t->verdict = VERDICT_DIFFERENT;
+        (void)snprintf(t->detail, sizeof t->detail, "the first stage that differs is '%s'", stage);
+    } else if (o->n_stages > 0 && t->verdict == VERDICT_DIFFERENT && t->detail[0] == '\0') {
+        (void)snprintf(t->detail, sizeof t->detail,
+                       "all stages of the encoder are equal: the first difference is in the "
+                       "logits");
+    }
+}
+
 /* A difference of tokens or bits, where the target promises none or where float noise would be a
  * sufficient reason. */
 static void judge(const verify *v, const verify_stream *stream, const verify_output *solo,
@@ -166,6 +190,7 @@ bool verify_compare(const verify *v, const verify_stream *stream, const verify_o
     compare_tokens(t, solo, output);
     compare_bits(t, stream, solo, output);
     judge(v, stream, solo, output, t);
+    note_stage(solo, output, t);
     note_failures(output, t);
     return true;
 }

@@ -28,8 +28,11 @@ static const experiment experiments[] = {
 enum { N_EXPERIMENTS = sizeof experiments / sizeof experiments[0] };
 
 static bool is_wanted(const verify *v, const experiment *e) {
-    return v->options->only != NULL ? verify_options_has(v->options, e->name)
-                                    : e->suite <= v->options->suite;
+    if (v->options->only != NULL) {
+        return verify_options_has(v->options, e->name);
+    }
+    return e->suite <= v->options->suite &&
+           ((e->needs & VERIFY_CAN_HEAR) == 0 || v->options->audio != NULL);
 }
 
 static bool check_names(const verify_options *o) {
@@ -109,6 +112,8 @@ static bool open_target(verify *v) {
     char why[VERIFY_WHY] = "";
     const verify_options *o = v->options;
     const verify_source source = {.model = o->model,
+                                  .mmproj = o->mmproj,
+                                  .clip = o->audio != NULL ? &v->clips[VERIFY_FORWARDS] : NULL,
                                   .api_key = o->api_key,
                                   .max_requests = o->max_requests,
                                   .max_seconds = o->max_seconds,
@@ -118,7 +123,7 @@ static bool open_target(verify *v) {
                                          "takes");
         return false;
     }
-    if (!open_model(v)) {
+    if (!open_model(v) || (o->audio != NULL && !verify_clips_read(v->clips, o->audio))) {
         return false;
     }
     if (v->open(o->target, &source, &v->target, why) != VERIFY_RAN) {
@@ -130,6 +135,10 @@ static bool open_target(verify *v) {
 
 /* A setting that was asked for and that the target has not: no run would be what it says. */
 static bool check_settings(const verify *v) {
+    if (v->base.value[VERIFY_CLIP] != 0 && v->options->audio == NULL) {
+        (void)lk_console_error("verify", "--set clip: a recording is missing (--audio FILE)");
+        return false;
+    }
     for (int f = 0; f < VERIFY_N_FACTORS; f++) {
         if (verify_factor_kind_of((verify_factor)f) == VERIFY_TARGET &&
             v->base.value[f] != verify_factor_base((verify_factor)f) &&
@@ -173,9 +182,11 @@ static int verdict_of(const verify *v) {
 void verify_command_start(const verify *v, char *text, size_t size) {
     const verify_options *o = v->options;
     const bool is_self = strcmp(o->target, "self") == 0;
-    (void)snprintf(text, size, "lockstep verify%s%s%s%s", o->model != NULL ? " " : "",
+    (void)snprintf(text, size, "lockstep verify%s%s%s%s%s%s%s%s", o->model != NULL ? " " : "",
                    o->model != NULL ? o->model : "", is_self ? "" : " --target ",
-                   is_self ? "" : o->target);
+                   is_self ? "" : o->target, o->mmproj != NULL ? " --mmproj " : "",
+                   o->mmproj != NULL ? o->mmproj : "", o->audio != NULL ? " --audio " : "",
+                   o->audio != NULL ? o->audio : "");
 }
 
 static bool write_reports(const verify *v) {
@@ -201,6 +212,10 @@ static int record(verify *v) {
 }
 
 static bool make_prompts(verify *v) {
+    const bool has_place = v->options->mmproj != NULL && v->model != NULL;
+    if (has_place && !verify_clips_place(v->clips, v->options->mmproj, v->model)) {
+        return false;
+    }
     if (!verify_prompts_init(v)) {
         (void)lk_console_error("verify",
                                "the prompts could not be made: this tokenizer cannot read "
@@ -233,6 +248,7 @@ void verify_end(verify *v) {
     verify_lines_free(v);
     verify_references_free(v);
     verify_prompts_free(v);
+    verify_clips_deinit(v->clips);
     if (v->target != NULL) {
         v->target->ops->close(v->target);
     }

@@ -28,6 +28,10 @@ static bool is_worth_trying(const matrix *m, verify_factor f, int64_t value) {
     if ((f == VERIFY_EQUAL || f == VERIFY_JOIN) && p->value[VERIFY_NEIGHBOURS] == 0) {
         return false;
     }
+    if ((f == VERIFY_CLIP && m->v->options->audio == NULL) ||
+        (f == VERIFY_WINDOWS && p->value[VERIFY_CLIP] == 0)) {
+        return false; /* nothing is heard */
+    }
     return kind != VERIFY_TARGET || (m->v->target->factors & VERIFY_BIT(f)) != 0;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audio_input.h"
 #include "open_model.h"
 #include "options.h"
 
@@ -17,6 +18,7 @@ static const char help[] =
     "  --target NAME        self (default: this program, to the bit), lib:PATH (a libllama),\n"
     "                       http://HOST:PORT (OpenAI's API; MODEL may be left out)\n"
     "  --max-requests N, --max-seconds N, --api-key KEY    of such a server\n"
+    "  --mmproj FILE, --audio FILE    the encoder's file and a recording: hear it in company too\n"
     "  --suite NAME         quick (default), full or soak\n"
     "  --only NAME,...      these experiments; --only list shows all\n"
     "  --report FILE.html   a page to attach to a bug report; --json FILE, --junit FILE\n"
@@ -41,6 +43,7 @@ typedef struct raw {
     const char *kv;
     const char *stagger;
     const char *keep;
+    const char *projector;
     bool f16;
     int64_t n;
     int64_t n_threads;
@@ -131,6 +134,23 @@ static bool read_base(const raw *r, verify_options *o) {
     return true;
 }
 
+/* A server has its encoder itself. */
+static bool check_audio(const verify_options *o) {
+    const bool is_server = strncmp(o->target, "http", 4) == 0;
+    if (o->mmproj != NULL && (o->audio == NULL || is_server)) {
+        (void)lk_console_error("verify", is_server
+                                             ? "--mmproj is not of a server's target: give --audio "
+                                               "alone"
+                                             : "--mmproj needs a recording with --audio");
+        return false;
+    }
+    if (o->audio != NULL && o->mmproj == NULL && strcmp(o->target, "self") == 0) {
+        (void)lk_console_error("verify", "--audio needs the encoder's file with --mmproj");
+        return false;
+    }
+    return true;
+}
+
 bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_status) {
     raw r = {.suite = "quick"};
     *o = (verify_options){.target = "self", .program = "/proc/self/exe", .seed = 20261130};
@@ -160,6 +180,9 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--max-requests", NULL, LK_OPTION_INT, &o->max_requests, 1, INT32_MAX, NULL},
         {"--max-seconds", NULL, LK_OPTION_INT, &r.max_seconds, 1, 1 << 30, NULL},
         {"--api-key", NULL, LK_OPTION_TEXT, &o->api_key, 0, 0, NULL},
+        {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
+        {"--audio", NULL, LK_OPTION_TEXT, &o->audio, 0, 0, NULL},
+        {"--projector", NULL, LK_OPTION_TEXT, &r.projector, 0, 0, NULL},
         {"--keep", NULL, LK_OPTION_TEXT, &r.keep, 0, 0, NULL},
         {"--set", NULL, LK_OPTION_TEXT, &o->set, 0, 0, NULL},
     };
@@ -170,7 +193,8 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
     if (!lk_options_parse(&line, argc, argv, exit_status)) {
         return false;
     }
-    const bool ok = read_suite(r.suite, o) && read_keep(r.keep, o) &&
+    const bool ok = lk_audio_input_check_place("verify", r.projector, o->mmproj) &&
+                    check_audio(o) && read_suite(r.suite, o) && read_keep(r.keep, o) &&
                     (r.stagger == NULL || read_joins(r.stagger, o)) && read_base(&r, o);
     if (ok && o->across != NULL && o->only == NULL) {
         o->only = "across"; /* a receipt alone: what the other machine said, and nothing else */

@@ -95,3 +95,13 @@ void verify_prompt(const verify *v, int64_t i, verify_stream *stream) {
     stream->code_word = code_words[k % N_WORDS];
     stream->key = 1 + k;
 }
+
+void verify_prompt_of_clip(const verify *v, bool backwards, verify_stream *stream) {
+    const verify_clip *clip = &v->clips[backwards ? VERIFY_BACKWARDS : VERIFY_FORWARDS];
+    memset(stream, 0, sizeof *stream);
+    stream->text = verify_clip_question;
+    stream->prompt = clip->ids;
+    stream->n_prompt = clip->n_ids;
+    stream->clip = clip;
+    stream->key = 1 + VERIFY_N_PROMPTS + (uint64_t)backwards;
+}

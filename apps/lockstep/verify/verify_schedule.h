@@ -16,15 +16,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "verify_clip.h"
+
 enum { VERIFY_MAX_SLOTS = 16, VERIFY_MAX_STREAMS = 32, VERIFY_MAX_OPS = 1 << 16 };
 
 typedef struct verify_stream {
     const int32_t *prompt; /* [n_prompt] ids; NULL where no model is open (a target of texts) */
     size_t n_prompt;
-    const char *text;      /* the prompt as text; NULL where it is random ids */
-    const char *code_word; /* only this stream's text holds it; NULL: none */
-    int32_t n;             /* tokens to generate */
-    float temperature;     /* 0: greedy */
+    const char *text;        /* the prompt as text; NULL where it is random ids */
+    const char *code_word;   /* only this stream's text holds it; NULL: none */
+    const verify_clip *clip; /* heard in the place of the prompt's tokens clip->first ..; or NULL */
+    int32_t n;               /* tokens to generate */
+    float temperature;       /* 0: greedy */
     uint64_t seed;
     uint64_t key; /* equal for streams whose outputs must be equal */
 } verify_stream;

@@ -65,10 +65,16 @@ static bool step(shape *h, int32_t from, int32_t to) {
     return true;
 }
 
-static int32_t add_stream(shape *h, const verify *v, int64_t i_prompt, int64_t n) {
+/* i_prompt: of texts. is_watched: the watched sequence, or one with the same prompt. */
+static int32_t add_stream(shape *h, const verify *v, int64_t i_prompt, bool is_watched, int64_t n) {
     const int32_t i = h->s->n_streams++;
+    const int64_t clip = h->p->value[VERIFY_CLIP];
     verify_stream *stream = &h->s->streams[i];
-    verify_prompt(v, i_prompt, stream);
+    if (clip == 0 || (clip == 1 && !is_watched)) {
+        verify_prompt(v, i_prompt, stream);
+    } else {
+        verify_prompt_of_clip(v, !is_watched, stream);
+    }
     stream->n = (int32_t)n;
     if (h->p->value[VERIFY_SAMPLED] != 0) {
         stream->temperature = 0.9f;
@@ -96,7 +102,7 @@ static void hold_before(shape *h, const verify *v) {
     if (which == 0) {
         return;
     }
-    begin_sequence(h, 0, add_stream(h, v, i_prompt, BEFORE_TOKENS));
+    begin_sequence(h, 0, add_stream(h, v, i_prompt, which == 2, BEFORE_TOKENS));
     while (step(h, 0, 1)) {
     }
 }
@@ -107,7 +113,7 @@ static void fork_watched(shape *h, const verify *v, int32_t i_watched) {
     const int32_t beside = h->s->n_slots++;
     const int64_t n = h->p->value[VERIFY_N];
     const int64_t taken = n / 4;
-    const int32_t i = add_stream(h, v, h->p->value[VERIFY_PROMPT], n / 2 + 1);
+    const int32_t i = add_stream(h, v, h->p->value[VERIFY_PROMPT], true, n / 2 + 1);
     h->slots[0] = beside;
     begin_sequence(h, 0, i);
     while (step(h, 0, 1)) {
@@ -148,9 +154,9 @@ static void midway(shape *h, int64_t length) {
 static void begin_neighbours(shape *h, const verify *v) {
     const int64_t n = h->p->value[VERIFY_N];
     for (int32_t i = 1; i < h->n; i++) {
-        const int64_t i_prompt =
-            h->p->value[VERIFY_PROMPT] + (h->p->value[VERIFY_EQUAL] != 0 ? 0 : i);
-        begin_sequence(h, i, add_stream(h, v, i_prompt, n));
+        const bool is_equal = h->p->value[VERIFY_EQUAL] != 0;
+        const int64_t i_prompt = h->p->value[VERIFY_PROMPT] + (is_equal ? 0 : i);
+        begin_sequence(h, i, add_stream(h, v, i_prompt, is_equal, n));
     }
 }
 
@@ -186,7 +192,7 @@ bool verify_shape(const verify *v, const verify_point *p, verify_schedule *s) {
         h.slots[i] = i <= h.slots[0] ? i - 1 : i;
     }
     s->n_slots = h.n > h.slots[0] + 1 ? h.n : h.slots[0] + 1;
-    const int32_t i_watched = add_stream(&h, v, p->value[VERIFY_PROMPT], p->value[VERIFY_N]);
+    const int32_t i_watched = add_stream(&h, v, p->value[VERIFY_PROMPT], true, p->value[VERIFY_N]);
     hold_before(&h, v);
     if (p->value[VERIFY_FORK] != 0) {
         fork_watched(&h, v, i_watched);

@@ -29,7 +29,8 @@ typedef struct steps {
     verify_result *result;
     char *why;
     slot slots[VERIFY_MAX_SLOTS];
-    verify_step_row *rows; /* [max_rows + 1] */
+    verify_heard heard[VERIFY_MAX_STREAMS]; /* recordings, when a slot first follows the stream */
+    verify_step_row *rows;                  /* [max_rows + 1] */
     size_t n_rows;
     size_t max_rows;
     bool cancel_is_late; /* a cancel may still be waiting for the next call */
@@ -54,13 +55,22 @@ static int32_t token_at(const steps *r, const slot *sl, int64_t pos) {
                                 : r->result->outputs[sl->stream].ids[i - stream->n_prompt];
 }
 
+/* What stands in the place of the token; NULL: nothing does. */
+static const float *vector_at(const steps *r, const slot *sl, int64_t pos) {
+    const verify_clip *clip = r->s->streams[sl->stream].clip;
+    const verify_heard *heard = &r->heard[sl->stream];
+    const size_t i = clip != NULL ? (size_t)pos - clip->first : 0;
+    const bool is_heard = clip != NULL && (size_t)pos >= clip->first && i < heard->n;
+    return is_heard ? heard->vectors + i * heard->width : NULL;
+}
+
 static void add_row(steps *r, const int64_t planned[VERIFY_MAX_SLOTS], int32_t i_slot) {
     const slot *sl = &r->slots[i_slot];
     const verify_stream *stream = &r->s->streams[sl->stream];
     const int64_t pos = sl->length + planned[i_slot];
     const bool chooses = pos + 1 >= (int64_t)stream->n_prompt && stream->n > 0;
-    r->rows[r->n_rows++] =
-        (verify_step_row){token_at(r, sl, pos), i_slot, pos, chooses || r->s->wants_all};
+    r->rows[r->n_rows++] = (verify_step_row){token_at(r, sl, pos), i_slot, pos,
+                                             chooses || r->s->wants_all, vector_at(r, sl, pos)};
 }
 
 /* Lays out the rows of a call; planned[slot]: how many each slot gets. */
@@ -287,8 +297,25 @@ static bool do_step(steps *r, const verify_op *op) {
     return ok;
 }
 
+/* The recording of a stream, when a slot begins to follow it. */
+static bool hear(steps *r, int32_t stream) {
+    const verify_clip *clip = stream >= 0 ? r->s->streams[stream].clip : NULL;
+    if (clip == NULL || r->heard[stream].n > 0) {
+        return true;
+    }
+    if (verify_hear(r->ops, r->engine, r->p, clip, &r->heard[stream], &r->result->outputs[stream],
+                    r->why) != VERIFY_RAN) {
+        note(r, "the recording could not be encoded", r->why);
+        return false;
+    }
+    return true;
+}
+
 static bool do_clear(steps *r, int32_t i, int32_t stream) {
     slot *sl = &r->slots[i];
+    if (!hear(r, stream)) {
+        return false;
+    }
     if (sl->stream >= 0 && sl->length < end_of(&r->s->streams[sl->stream])) {
         r->result->outputs[sl->stream].is_cut_off = true;
     }
@@ -321,7 +348,12 @@ static bool do_truncate(steps *r, const verify_op *op) {
 /* Rows that dst's stream has in common with what src holds. */
 static int64_t shared_rows(const steps *r, const slot *src, int32_t stream, int64_t length) {
     const verify_stream *to = &r->s->streams[stream];
+    const verify_clip *heard = r->s->streams[src->stream].clip;
     int64_t n = 0;
+    if (heard != to->clip) { /* other vectors stand at equal tokens */
+        const verify_clip *first = heard != NULL ? heard : to->clip;
+        length = (int64_t)first->first < length ? (int64_t)first->first : length;
+    }
     while (n < length && n < src->length && n < end_of(to) &&
            (n < (int64_t)to->n_prompt ? token_at(r, src, n) == to->prompt[n]
                                       : r->s->streams[src->stream].n_prompt == to->n_prompt)) {
@@ -486,6 +518,9 @@ verify_status verify_steps_run(const verify_engine_ops *ops, void *engine,
     result->seconds = lk_console_seconds() - start;
     if (r.context != NULL) {
         ops->end(engine, r.context);
+    }
+    for (int32_t i = 0; i < s->n_streams; i++) {
+        verify_heard_deinit(&r.heard[i]);
     }
     free(r.rows);
     return status;

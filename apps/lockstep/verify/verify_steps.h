@@ -12,7 +12,18 @@ typedef struct verify_step_row {
     int32_t slot;
     int64_t pos;
     bool wants_logits;
+    const float *vector; /* in the place of the token's own, or NULL */
 } verify_step_row;
+
+/* A recording as the engine's encoder gave it. */
+typedef struct verify_heard {
+    float *vectors; /* [n, width] malloc'd */
+    size_t n;
+    size_t width;
+    verify_stage *stages; /* [n_stages] malloc'd */
+    int32_t n_stages;
+} verify_heard;
+void verify_heard_deinit(verify_heard *heard); /* of zeros too */
 
 /* What a call came to. */
 typedef enum verify_step_status {
@@ -63,7 +74,17 @@ typedef struct verify_engine_ops {
      * lowest id on a tie. NULL without VERIFY_CAN_SAMPLE. */
     bool (*sample)(void *engine, void *context, const verify_stream *stream, const float *logits,
                    int64_t pos, int32_t *token, char why[VERIFY_WHY]);
+    /* Encodes a recording, clip->n_tokens vectors, at a point's settings; deinit on success. NULL
+     * without VERIFY_CAN_HEAR. */
+    verify_status (*hear)(void *engine, const verify_point *p, const verify_clip *clip,
+                          verify_heard *heard, char why[VERIFY_WHY]);
 } verify_engine_ops;
+
+/* Has the engine hear the recording of a stream: its vectors into heard, which is zeros before, the
+ * digests of its stages into the stream's output. */
+verify_status verify_hear(const verify_engine_ops *ops, void *engine, const verify_point *p,
+                          const verify_clip *clip, verify_heard *heard, verify_output *output,
+                          char why[VERIFY_WHY]);
 
 /* A verify_target_ops.run over these. The result's rows hold lk_logits_digest of each row that
  * wanted logits; logits with Inf or NaN are noted in nonfinite. `target` says n_vocab (> 0) and

@@ -39,6 +39,7 @@ void verify_result_deinit(verify_result *r) {
         free(r->outputs[i].ids);
         free(r->outputs[i].logprobs);
         free(r->outputs[i].rows);
+        free(r->outputs[i].stages);
         free(r->outputs[i].text);
     }
     memset(r, 0, sizeof *r);
@@ -97,6 +98,7 @@ const char *verify_capability_name(uint32_t capability) {
         {VERIFY_CAN_BITS, "its logits cannot be seen"},
         {VERIFY_CAN_OVERLAP, "its contexts cannot be entered twice"},
         {VERIFY_CAN_MODELS, "it cannot open another model"},
+        {VERIFY_CAN_HEAR, "it takes no recordings"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if ((capability & names[i].bit) != 0) {
@@ -108,9 +110,13 @@ const char *verify_capability_name(uint32_t capability) {
 
 bool verify_target_can(const verify_target *target, const verify_schedule *s, const verify_point *p,
                        char why[VERIFY_WHY]) {
-    const uint32_t missing = verify_schedule_needs(s) & ~target->can;
+    uint32_t needs = verify_schedule_needs(s);
     verify_point base;
     verify_point_init(&base);
+    for (int32_t i = 0; i < s->n_streams; i++) {
+        needs |= s->streams[i].clip != NULL ? (uint32_t)VERIFY_CAN_HEAR : 0u;
+    }
+    const uint32_t missing = needs & ~target->can;
     if (missing != 0) {
         (void)snprintf(why, VERIFY_WHY, "%s", verify_capability_name(missing));
         return false;

@@ -44,7 +44,8 @@ enum {
     VERIFY_CAN_OVERLAP = 1 << 11,
     VERIFY_CAN_MODELS = 1 << 12,  /* can be opened with another model file */
     VERIFY_CAN_PROMPTS = 1 << 13, /* takes prompts as ids: verify_stream.text may be NULL */
-    VERIFY_NEEDS_TEXT = 1 << 14   /* takes prompts as text: ids are not looked at */
+    VERIFY_NEEDS_TEXT = 1 << 14,  /* takes prompts as text: ids are not looked at */
+    VERIFY_CAN_HEAR = 1 << 15     /* takes recordings (verify_stream.clip) */
 };
 
 typedef enum verify_status {
@@ -64,13 +65,21 @@ typedef struct verify_row {
     int32_t i_row;  /* ... and which row of it computed this position; -1: not known */
 } verify_row;
 
+/* What a recording was at one stage of the way from samples to vectors. */
+typedef struct verify_stage {
+    char name[24];
+    uint8_t digest[16];
+} verify_stage;
+
 /* What became of a stream. Memory is the result's. */
 typedef struct verify_output {
-    int32_t n_tokens;  /* chosen so far, at most the stream's n */
-    int32_t *ids;      /* [n] */
-    float *logprobs;   /* [n] natural logarithms; NaN where not known */
-    size_t n_rows;     /* n_prompt + n; 0 without VERIFY_CAN_BITS */
-    verify_row *rows;  /* [n_rows] */
+    int32_t n_tokens;     /* chosen so far, at most the stream's n */
+    int32_t *ids;         /* [n] */
+    float *logprobs;      /* [n] natural logarithms; NaN where not known */
+    size_t n_rows;        /* n_prompt + n; 0 without VERIFY_CAN_BITS */
+    verify_row *rows;     /* [n_rows] */
+    verify_stage *stages; /* [n_stages] of its recording; NULL without one, or not seen */
+    int32_t n_stages;
     char *text;        /* zero-terminated; NULL without VERIFY_CAN_TEXT */
     bool is_cut_off;   /* the schedule cleared it before its end, or the target ended it at an end
                           token: what came until then is compared */
@@ -133,12 +142,14 @@ struct verify_target {
 
 /* What opening needs. */
 typedef struct verify_source {
-    const char *where;    /* what follows the prefix of the target's name; "" for self */
-    const char *model;    /* path of the GGUF file; for targets of requests the name of the model to
-                             ask for, or NULL */
-    const char *api_key;  /* NULL: none */
-    int64_t max_requests; /* 0: no limit. When it is used up, run returns VERIFY_NOT_POSSIBLE */
-    double max_seconds;   /* 0: no limit. Likewise */
+    const char *where;  /* what follows the prefix of the target's name; "" for self */
+    const char *model;  /* path of the GGUF file; for targets of requests the name of the model to
+                           ask for, or NULL */
+    const char *mmproj; /* path of the audio encoder's file, or NULL */
+    const verify_clip *clip;  /* a recording that will be asked about, or NULL: is it taken? */
+    const char *api_key;      /* NULL: none */
+    int64_t max_requests;     /* 0: no limit. When it is used up, run returns VERIFY_NOT_POSSIBLE */
+    double max_seconds;       /* 0: no limit. Likewise */
     const verify_point *base; /* the values that most runs will have */
 } verify_source;
 

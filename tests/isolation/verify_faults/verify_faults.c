@@ -28,6 +28,7 @@ static size_t n_rows;
 static float *changed; /* a row of logits */
 static uint64_t first_seed;
 static uint32_t n_calls_ever;
+static verify_heard last_heard; /* of the context under way */
 
 static const char *const names[N_FAULTS] = {
     "none",
@@ -67,6 +68,7 @@ static verify_status begin(void *engine, const verify_point *p, int32_t n_slots,
                            char why[VERIFY_WHY]) {
     point = *p;
     memset(slots, 0, sizeof slots);
+    verify_heard_deinit(&last_heard);
     first_seed = 0;
     return real->begin(engine, p, n_slots, n_positions, max_rows, context, why);
 }
@@ -86,6 +88,9 @@ static void spoil_row(verify_step_row *row, size_t i_of_slot) {
     } else if (planted == FAULT_CUT && i_of_slot == 1 && row->pos > 1 &&
                rows_of(row->slot) < (size_t)row->pos) {
         row->token = row[-1].token; /* what the row before it had */
+    } else if (planted == FAULT_HEAR_CUT && i_of_slot == 1 && row->vector != NULL &&
+               row[-1].vector != NULL && rows_of(row->slot) < (size_t)row->pos) {
+        row->vector = row[-1].vector;
     }
 }
 
@@ -212,6 +217,44 @@ static bool sample(void *engine, void *context, const verify_stream *stream, con
     return real->sample(engine, context, &other, logits, pos, token, why);
 }
 
+/* A stage from which on the recording is another one. */
+static void spoil_heard(verify_heard *heard, const char *stage) {
+    bool is_behind = false;
+    for (int32_t i = 0; i < heard->n_stages; i++) {
+        is_behind = is_behind || strcmp(heard->stages[i].name, stage) == 0;
+        heard->stages[i].digest[0] ^= is_behind;
+    }
+    nudge(heard->vectors, heard->n * heard->width, 1);
+}
+
+static bool copy_heard(verify_heard *to, const verify_heard *from) {
+    const size_t n = from->n * from->width * sizeof from->vectors[0];
+    verify_heard_deinit(to);
+    *to = (verify_heard){.n = from->n, .width = from->width, .vectors = malloc(n + 1)};
+    if (to->vectors != NULL) {
+        memcpy(to->vectors, from->vectors, n);
+    }
+    return to->vectors != NULL;
+}
+
+static verify_status hear(void *engine, const verify_point *p, const verify_clip *clip,
+                          verify_heard *heard, char why[VERIFY_WHY]) {
+    const verify_status status = real->hear(engine, p, clip, heard, why);
+    if (status != VERIFY_RAN) {
+        return status;
+    }
+    if (planted == FAULT_HEAR_LOAD && p->value[VERIFY_LOAD] != 0) {
+        spoil_heard(heard, "layer 2");
+    } else if (planted == FAULT_HEAR_WINDOWS && p->value[VERIFY_WINDOWS] > 4) {
+        spoil_heard(heard, "layer 0");
+    } else if (planted == FAULT_HEAR_BEFORE && last_heard.n == heard->n) {
+        memcpy(heard->vectors, last_heard.vectors,
+               heard->n * heard->width * sizeof heard->vectors[0]);
+    }
+    return planted != FAULT_HEAR_BEFORE || copy_heard(&last_heard, heard) ? VERIFY_RAN
+                                                                          : VERIFY_BROKEN;
+}
+
 verify_status verify_fault_open(const char *name, const verify_source *source, verify_target **out,
                                 char why[VERIFY_WHY]) {
     static verify_engine_ops faulty;
@@ -227,6 +270,7 @@ verify_status verify_fault_open(const char *name, const verify_source *source, v
         faulty.fork = fork_slot;
         faulty.load = load;
         faulty.sample = sample;
+        faulty.hear = hear;
         self->engine = &faulty;
         /* Requests to the engine do not come by here. */
         self->target.factors &= ~(VERIFY_BIT(VERIFY_ENGINE) | VERIFY_BIT(VERIFY_CACHE));
