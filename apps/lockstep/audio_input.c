@@ -85,7 +85,7 @@ lk_status lk_audio_input_encode(lk_audio_input *input, const lk_audio *audio,
     const size_t n_features = (size_t)n_frames * (size_t)input->info.n_mels;
     const size_t n = (size_t)lk_projector_n_tokens(input->projector, n_frames);
     const size_t n_values = n * (size_t)input->info.n_out;
-    *vectors = (lk_audio_vectors){NULL, n, (size_t)input->info.n_out};
+    *vectors = (lk_audio_vectors){.n = n, .width = (size_t)input->info.n_out};
     if (n == 0) {
         return lk_audio_fail(err, LK_E_FORMAT, UINT64_MAX,
                              "the recording is too short: %" PRIu64 " samples at 16 kHz give no "
@@ -114,6 +114,8 @@ lk_status lk_audio_input_encode(lk_audio_input *input, const lk_audio *audio,
         return status;
     }
     vectors->values = values;
+    lk_audio_digest(audio, vectors->samples);
+    lk_logits_digest(values, n_values, vectors->digest);
     return LK_OK;
 }
 

@@ -31,6 +31,8 @@ typedef struct lk_audio_vectors {
     float *values; /* [n, width], malloc'd */
     size_t n;      /* tokens */
     size_t width;
+    uint8_t samples[32]; /* digest of what was heard (lk_audio_digest) */
+    uint8_t digest[16];  /* of the values (as lk_logits_digest) */
 } lk_audio_vectors;
 
 /* LK_E_FORMAT for a clip too short to give a token; the statuses of lk_encoder_encode. One thread

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "listener.h"
 #include "lk/grammar.h"
 #include "open_model.h"
 #include "options.h"
@@ -16,6 +17,7 @@ static const char help[] =
     "of a server that holds some. Exit status 0 when all tokens and digests agree, 1 when one "
     "does\n"
     "not; it is named.\n\n"
+    "  --mmproj FILE --audio FILE    the encoder and the recordings of the prompt, in their order\n"
     "  -t, --threads N         threads (default: one per processor); never changes the result\n\n"
     "example: curl -s localhost:8080/v1/completions -d '{\"prompt\": \"Hi\", \"receipt\": true}' "
     "|\n"
@@ -32,7 +34,75 @@ typedef struct replay {
     lk_token_trie *trie;
     const replay_receipt *receipt;
     int64_t n_threads;
+    const char *mmproj;
+    lk_option_list audio;
+    lk_audio_vectors clips[LK_OPTION_LIST_MAX]; /* [audio.n] */
 } replay;
+
+static void forget(replay *r) {
+    for (size_t i = 0; i < r->audio.n; i++) {
+        free(r->clips[i].values);
+    }
+}
+
+static bool hear(replay *r) {
+    lk_audio_input input;
+    if ((r->audio.n != 0) != (r->mmproj != NULL)) {
+        return lk_console_error("replay", "--audio needs the encoder's file with --mmproj, and "
+                                          "--mmproj a recording with --audio") == 0;
+    }
+    if (r->audio.n == 0) {
+        return true;
+    }
+    bool ok = lk_listener_open(&input, "replay", r->mmproj, r->model, r->n_threads, true);
+    for (size_t i = 0; ok && i < r->audio.n; i++) {
+        ok = lk_listener_hear(&input, "replay", r->audio.items[i], &r->clips[i], NULL);
+    }
+    lk_audio_input_close(&input);
+    return ok;
+}
+
+/* Whether what was heard is what the receipt is of. */
+static bool check_clips(const replay *r) {
+    const replay_receipt *receipt = r->receipt;
+    if (receipt->n_clips != r->audio.n) {
+        return lk_console_error("replay",
+                                "the receipt is of a prompt with %zu recordings, and %zu are given "
+                                "(--mmproj FILE --audio FILE)",
+                                receipt->n_clips, r->audio.n) == 0;
+    }
+    for (size_t i = 0; i < receipt->n_clips; i++) {
+        char samples[65];
+        char vectors[33];
+        lk_hex(r->clips[i].samples, 32, samples);
+        lk_hex(r->clips[i].digest, 16, vectors);
+        if (strcmp(samples, receipt->clips[i].samples) != 0 ||
+            receipt->clips[i].n != r->clips[i].n) {
+            return lk_console_error("replay",
+                                    "recording %zu is not that of the receipt: its samples have "
+                                    "the digest %.64s, the receipt says %.64s",
+                                    i, samples, receipt->clips[i].samples) == 0;
+        }
+        if (strcmp(vectors, receipt->clips[i].vectors) != 0) {
+            (void)printf("recording %zu differs: its vectors have the digest %.32s, the receipt "
+                         "says %.32s\n",
+                         i, vectors, receipt->clips[i].vectors);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What stands in the place of a token of the prompt; NULL: nothing does. */
+static const float *vector_at(const replay *r, size_t pos) {
+    for (size_t i = 0; i < r->receipt->n_clips; i++) {
+        const size_t first = r->receipt->clips[i].first;
+        if (pos >= first && pos < first + r->receipt->clips[i].n) {
+            return r->clips[i].values + (pos - first) * r->clips[i].width;
+        }
+    }
+    return NULL;
+}
 
 static bool check_model(const replay *r) {
     lk_error err;
@@ -145,6 +215,7 @@ static bool check_token(const replay *r, size_t i, const float *logits) {
 static bool compute(const replay *r) {
     lk_error err;
     lk_row rows[PIECE];
+    const float *vectors[PIECE];
     const replay_receipt *receipt = r->receipt;
     const size_t n_rows = receipt->n_prompt + receipt->n_ids - (receipt->n_ids > 0);
     for (size_t first = 0; first < n_rows; first += PIECE) {
@@ -153,8 +224,9 @@ static bool compute(const replay *r) {
             const size_t pos = first + n;
             rows[n] = (lk_row){receipt->tokens[pos], 0, (int64_t)pos,
                                pos + 1 >= receipt->n_prompt ? LK_ROW_LOGITS : 0, 0};
+            vectors[n] = vector_at(r, pos);
         }
-        if (lk_context_decode(r->context, rows, n, NULL, &err) != LK_OK) {
+        if (lk_context_decode_embeddings(r->context, rows, vectors, n, NULL, &err) != LK_OK) {
             return lk_console_failed("replay", &err) == 0;
         }
         for (size_t k = 0; k < n; k++) {
@@ -179,7 +251,7 @@ static bool replay_one(replay *r, const json_t *json, size_t i) {
         return false;
     }
     r->receipt = &receipt;
-    const bool ok = check_model(r) && prepare(r) && compute(r);
+    const bool ok = check_model(r) && check_clips(r) && prepare(r) && compute(r);
     if (ok) {
         (void)printf("receipt %zu: %zu tokens after a prompt of %zu agree\n", i, receipt.n_ids,
                      receipt.n_prompt);
@@ -224,9 +296,11 @@ int lk_command_replay(int argc, char **argv) {
     replay r = {.model = NULL, .info = LK_MODEL_INFO_INIT};
     const lk_option options[] = {
         {"--threads", "-t", LK_OPTION_INT, &r.n_threads, 1, 256, NULL},
+        {"--mmproj", NULL, LK_OPTION_TEXT, &r.mmproj, 0, 0, NULL},
+        {"--audio", NULL, LK_OPTION_LIST, &r.audio, 0, 0, NULL},
     };
     const lk_positional positionals[] = {{"MODEL", &model, true}, {"RECEIPT", &path, true}};
-    const lk_command_line line = {"replay", help, options, 1, positionals, 2};
+    const lk_command_line line = {"replay", help, options, 3, positionals, 2};
     if (!lk_options_parse(&line, argc, argv, &exit_status)) {
         return exit_status;
     }
@@ -234,12 +308,13 @@ int lk_command_replay(int argc, char **argv) {
     bool ok = root != NULL;
     if (ok) {
         r.model = lk_open_model("replay", model, r.n_threads, true);
-        ok = r.model != NULL && lk_model_get_info(r.model, &r.info, NULL) == LK_OK;
+        ok = r.model != NULL && lk_model_get_info(r.model, &r.info, NULL) == LK_OK && hear(&r);
     }
     const json_t *json = NULL;
     for (size_t i = 0; ok && (json = replay_find(root, i)) != NULL; i++) {
         ok = replay_one(&r, json, i);
     }
+    forget(&r);
     lk_model_close(r.model);
     json_decref(root);
     return lk_console_finish("replay", ok ? 0 : 1);

@@ -149,6 +149,31 @@ static bool read_kv_types(const json_t *json, replay_receipt *r) {
                             &unused);
 }
 
+static bool read_clips(const json_t *json, replay_receipt *r) {
+    const json_t *list = json_object_get(json, "audio");
+    size_t end = 0;
+    r->n_clips = json_array_size(list);
+    if ((list != NULL && !json_is_array(list)) || r->n_clips > LK_MAX_MEDIA) {
+        return fail("audio", "a list of recordings");
+    }
+    for (size_t i = 0; i < r->n_clips; i++) {
+        const json_t *clip = json_array_get(list, i);
+        const json_int_t first = json_integer_value(json_object_get(clip, "first"));
+        const json_int_t n = json_integer_value(json_object_get(clip, "n"));
+        r->clips[i].samples = json_string_value(json_object_get(clip, "samples"));
+        r->clips[i].vectors = json_string_value(json_object_get(clip, "vectors"));
+        if (first < (json_int_t)end || n < 1 || first > (json_int_t)r->n_prompt ||
+            n > (json_int_t)r->n_prompt - first || r->clips[i].samples == NULL ||
+            r->clips[i].vectors == NULL) {
+            return fail("audio", "a list of recordings inside the prompt, one after another");
+        }
+        r->clips[i].first = (size_t)first;
+        r->clips[i].n = (size_t)n;
+        end = (size_t)(first + n);
+    }
+    return true;
+}
+
 bool replay_read(const json_t *json, replay_receipt *r) {
     *r = (replay_receipt){.model = json_string_value(json_object_get(json, "model")),
                           .numerics = json_string_value(json_object_get(json, "numerics"))};
@@ -160,7 +185,8 @@ bool replay_read(const json_t *json, replay_receipt *r) {
     }
     r->grammar = json_object_get(json, "grammar");
     r->grammar = json_is_null(r->grammar) ? NULL : r->grammar;
-    ok = ok && read_kv_types(json, r) && read_sampler(json, r) && read_tokens(json, r);
+    ok = ok && read_kv_types(json, r) && read_sampler(json, r) && read_tokens(json, r) &&
+         read_clips(json, r);
     if (!ok) {
         replay_free(r);
     }

@@ -19,6 +19,13 @@ typedef struct replay_receipt {
     size_t n_prompt;
     size_t n_ids;
     const json_t *digests; /* [n_ids] texts of 32 digits */
+    size_t n_clips;        /* recordings in the prompt */
+    struct {
+        size_t first; /* token of the prompt, and how many */
+        size_t n;
+        const char *samples; /* digests */
+        const char *vectors;
+    } clips[LK_MAX_MEDIA];
 } replay_receipt;
 
 /* The i-th receipt of a document: a receipt itself, or the answer of a server with receipts in it.

@@ -47,7 +47,7 @@ void talk_audio_trim(talk *t) {
 }
 
 bool talk_audio_hear(talk *t, const char *path) {
-    lk_audio_vectors heard = {NULL, 0, 0};
+    lk_audio_vectors heard = {.values = NULL};
     double seconds = 0;
     if (t->audio.encoder == NULL) {
         (void)fprintf(stderr, "/audio needs the model's audio encoder: start with --mmproj FILE\n");

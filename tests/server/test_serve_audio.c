@@ -141,6 +141,55 @@ LK_TEST(transcriptions) {
     free(clip);
 }
 
+/* Exit status of a replay with some recordings. */
+static int replay_with(const char *path, const char *clip, const char *other) {
+    const char *arguments[12] = {"replay", lk_test_data("omni/tiny-omni-Q4_K_M.gguf"), path};
+    size_t n = 3;
+    int status = 0;
+    if (clip != NULL) {
+        arguments[n++] = "--mmproj";
+        arguments[n++] = lk_test_data("omni/mmproj-tiny-omni-Q8_0.gguf");
+        arguments[n++] = "--audio";
+        arguments[n++] = lk_test_data(clip);
+    }
+    if (other != NULL) {
+        arguments[n++] = "--audio";
+        arguments[n++] = lk_test_data(other);
+    }
+    free(tool_output(arguments, &status));
+    return status;
+}
+
+/* The receipt of an answer to a recording is computed again with that recording, and no other. */
+LK_TEST(receipts) {
+    size_t n = 0;
+    char path[64];
+    uint8_t *clip = read_clip("ref0", &n);
+    text body = chat_about(clip, n, ", \"receipt\": true, \"n\": 2}");
+    http_answer a = http_call(process.port, "POST", CHAT, body.data);
+    CHECK_MSG(a.status == 200 && strstr(a.body, "\"audio\":[{\"first\":18,\"n\":47,") != NULL,
+              "status %d: %s", a.status, a.body);
+    (void)snprintf(path, sizeof path, "lk_receipt.%ld.json", (long)getpid());
+    FILE *file = fopen(path, "wb");
+    CHECK(file != NULL && fwrite(a.body, 1, a.n_body, file) == a.n_body && fclose(file) == 0);
+    CHECK(replay_with(path, "omni/clips/ref0.wav", NULL) == 0);
+    CHECK(replay_with(path, "omni/clips/clip27.wav", NULL) == 1);
+    CHECK(replay_with(path, "omni/clips/ref0.wav", "omni/clips/ref0.wav") == 1);
+    CHECK(replay_with(path, NULL, NULL) == 1);
+    char *digest = strstr(a.body, "\"vectors\":\"");
+    CHECK(digest != NULL);
+    if (digest != NULL) {
+        digest[11] ^= 1; /* of other vectors */
+        file = fopen(path, "wb");
+        CHECK(file != NULL && fwrite(a.body, 1, a.n_body, file) == a.n_body && fclose(file) == 0);
+        CHECK(replay_with(path, "omni/clips/ref0.wav", NULL) == 1);
+    }
+    (void)unlink(path);
+    http_free(&a);
+    free(body.data);
+    free(clip);
+}
+
 LK_TEST(parts_of_messages) {
     size_t n = 0;
     uint8_t *clip = read_clip("ref0", &n);
@@ -148,7 +197,6 @@ LK_TEST(parts_of_messages) {
     check_chat(chat_about(clip, n, ", \"stream\": true}"), 200, "data: [DONE]");
     check_chat(chat_about(clip, n, ", \"timeout_ms\": 1}"), 504,
                "the time for this request is over");
-    check_chat(chat_about(clip, n, ", \"receipt\": true}"), 400, "'receipt' is not supported");
     size_t n_other = 0;
     uint8_t *other = read_clip("clip27", &n_other);
     check_chat(chat_about(other, n_other, "}"), 200, "three");
@@ -281,6 +329,6 @@ static void stop(void) {
     server_stop(&process);
 }
 
-LK_TEST_MAIN(LK_RUN(start), LK_RUN(transcriptions), LK_RUN(parts_of_messages),
+LK_TEST_MAIN(LK_RUN(start), LK_RUN(transcriptions), LK_RUN(parts_of_messages), LK_RUN(receipts),
              LK_RUN(refused_parts), LK_RUN(in_company), LK_RUN(stop), LK_RUN(without_projector),
              LK_RUN(no_projector))

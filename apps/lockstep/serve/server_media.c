@@ -150,11 +150,6 @@ bool server_media_start(exchange *x, serve_clips *clips, uint32_t timeout_ms,
         return serve_fail(problem, 400, "unsupported_value", param,
                           "this server takes no recordings: it was started without --mmproj");
     }
-    if (x->job->settings.receipt) {
-        serve_clips_free(clips);
-        return serve_fail(problem, 400, "unsupported_value", "receipt",
-                          "'receipt' is not supported beside recordings");
-    }
     struct media_task *t = calloc(1, sizeof *t);
     if (t == NULL || pthread_mutex_init(&t->lock, NULL) != 0) {
         free(t);

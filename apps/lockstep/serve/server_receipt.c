@@ -27,6 +27,21 @@ static json_t *sampler_object(const lk_sampler_params *p) {
                      p->penalty_last_n, "logit_bias", bias_list(p));
 }
 
+/* Where the recordings stand in the prompt, and digests of the samples and of the vectors. */
+static json_t *audio_list(const serve_job *job) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < job->n_clips; i++) {
+        char samples[65];
+        char vectors[33];
+        lk_hex(job->vectors[i].samples, 32, samples);
+        lk_hex(job->vectors[i].digest, 16, vectors);
+        (void)json_array_append_new(
+            list, json_pack("{s:I, s:I, s:s, s:s}", "first", (json_int_t)job->spans[i].first, "n",
+                            (json_int_t)job->spans[i].n, "samples", samples, "vectors", vectors));
+    }
+    return list;
+}
+
 json_t *server_receipt(const server *s, const serve_job *job, size_t i_choice) {
     const serve_prompt *prompt = &job->prompts[i_choice / (size_t)job->settings.n];
     const serve_tokens *tokens = &job->choices[i_choice].tokens;
@@ -47,10 +62,14 @@ json_t *server_receipt(const server *s, const serve_job *job, size_t i_choice) {
     if (kind != NULL) {
         grammar = json_pack("{s:s, s:s?}", "kind", kind, "text", job->settings.grammar_text);
     }
-    return json_pack("{s:i, s:s, s:s, s:[s, s], s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "receipt", 1,
-                     "model", s->digest, "numerics", lk_numerics_version(), "kv_types",
-                     lk_kv_type_name(s->options.k_type), lk_kv_type_name(s->options.v_type),
-                     "sampler", sampler_object(&job->sampler), "grammar", grammar, "seed",
-                     (json_int_t)job->sampler.seed, "choice", (json_int_t)i_choice, "prompt_ids",
-                     prompt_ids, "ids", ids, "digests", digests);
+    json_t *receipt = json_pack(
+        "{s:i, s:s, s:s, s:[s, s], s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "receipt", 1, "model",
+        s->digest, "numerics", lk_numerics_version(), "kv_types",
+        lk_kv_type_name(s->options.k_type), lk_kv_type_name(s->options.v_type), "sampler",
+        sampler_object(&job->sampler), "grammar", grammar, "seed", (json_int_t)job->sampler.seed,
+        "choice", (json_int_t)i_choice, "prompt_ids", prompt_ids, "ids", ids, "digests", digests);
+    if (receipt != NULL && job->n_clips > 0) {
+        (void)json_object_set_new(receipt, "audio", audio_list(job));
+    }
+    return receipt;
 }
