@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "audio_stream.h"
 
@@ -59,6 +60,19 @@ lk_status lk_audio_from_bytes(const void *bytes, size_t n_bytes, const lk_audio_
     return status == LK_OK ? lk_audio_decode_kind(kind, bytes, n_bytes, params, out, err) : status;
 }
 
+/* What is too large is refused before it is read, where its size is known; of a pipe so much and
+ * one byte is read. */
+static lk_status check_size(FILE *file, uint64_t limit, lk_error *err) {
+    struct stat info;
+    if (fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) &&
+        (uint64_t)info.st_size > limit) {
+        return lk_audio_fail(err, LK_E_LIMIT, UINT64_MAX,
+                             "the recording has %" PRIu64 " bytes; the limit is %" PRIu64,
+                             (uint64_t)info.st_size, limit);
+    }
+    return LK_OK;
+}
+
 /* The whole file, at most `limit` bytes and one, in memory that the caller frees. */
 static lk_status read_file(const char *path, uint64_t limit, uint8_t **bytes, size_t *n,
                            lk_error *err) {
@@ -67,11 +81,12 @@ static lk_status read_file(const char *path, uint64_t limit, uint8_t **bytes, si
         return lk_audio_fail(err, LK_E_IO, UINT64_MAX, "%s", strerror(errno));
     }
     size_t capacity = 0;
-    lk_status status = LK_OK;
+    lk_status status = check_size(file, limit, err);
     *n = 0;
     for (size_t got = 1; got > 0 && *n <= limit && status == LK_OK; *n += got) {
         if (*n == capacity) {
             capacity = 2 * capacity + ((size_t)1 << 16);
+            capacity = capacity <= limit ? capacity : (size_t)limit + 1;
             uint8_t *larger = realloc(*bytes, capacity);
             if (larger == NULL) {
                 status = lk_audio_fail(err, LK_E_NOMEM, UINT64_MAX, "out of memory");
