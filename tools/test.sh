@@ -68,7 +68,8 @@ needs() {
 
 # note_failures STEP LOG: the lines of LOG that say what failed, shown again at the very end.
 note_failures() {
-    grep -E '([^a-z]|^)(error|warning|ERROR|SUMMARY|FAILED)[: ]|\*\*\*(Failed|Timeout|Exception)' "$2" |
+    words='error|warning|ERROR|SUMMARY|FAILED'
+    grep -E "([^a-z]|^)($words)[: ]|\*\*\*(Failed|Timeout|Exception)" "$2" |
         head -n 20 | sed "s/^/$1: /" >>$failures
 }
 
@@ -199,7 +200,8 @@ fuzz_one() {
             tail -n 40 "$logs/fuzz/$name.log"
             return 1
         }
-    echo "fuzz_$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz/$name.log") runs"
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz/$name.log")
+    echo "fuzz_$name: $runs runs"
 }
 
 # fuzz_run: builds the fuzz targets and runs them, one on each core.
