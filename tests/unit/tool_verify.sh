@@ -62,6 +62,8 @@ matches out '^audio  *encoder on a device  *not possible'
 ! grep -q 'DIFFERENT\|ERROR' out || fail "$last: $(grep 'DIFFERENT\|ERROR' out)"
 matches a.json 'ref0.wav --only case --set clip=2,before=1,n=4"'
 run 0 "$omni" $heard --only case --set clip=2,before=1,n=4
+run 2 "$omni" $heard --only case --set clip=1,windows=99
+matches out 'max_windows is 99, expected 1 .. 16'
 run 2 "$model" --audio a.wav
 says '--audio needs the encoder'
 run 2 "$model" --mmproj a.gguf

@@ -37,8 +37,8 @@ static bool done(lk_status status, const lk_error *err, char why[VERIFY_WHY]) {
 
 /* The encoder at a point's settings: the one at hand where they are its own, so that what it
  * computed before is part of the experiment. */
-static bool prepare(verify_self *self, const verify_point *p, lk_projector **projector,
-                    char why[VERIFY_WHY]) {
+static verify_status prepare(verify_self *self, const verify_point *p, lk_projector **projector,
+                             char why[VERIFY_WHY]) {
     const size_t i = p->value[VERIFY_REPACK] != 0;
     const verify_factors matter = VERIFY_BIT(VERIFY_REPACK) | VERIFY_BIT(VERIFY_THREADS) |
                                   VERIFY_BIT(VERIFY_ISA) | VERIFY_BIT(VERIFY_WINDOWS);
@@ -47,11 +47,11 @@ static bool prepare(verify_self *self, const verify_point *p, lk_projector **pro
     params.flags = i != 0 ? 0 : LK_MODEL_NO_REPACK;
     if (self->projectors[i] == NULL &&
         !done(lk_projector_open(self->mmproj, &params, &self->projectors[i], &err), &err, why)) {
-        return false;
+        return VERIFY_BROKEN;
     }
     *projector = self->projectors[i];
     if (self->encoder != NULL && (verify_point_differs(p, &self->encoder_point) & matter) == 0) {
-        return true;
+        return VERIFY_RAN;
     }
     lk_encoder_params settings = LK_ENCODER_PARAMS_INIT;
     settings.n_threads = (uint32_t)p->value[VERIFY_THREADS];
@@ -60,7 +60,10 @@ static bool prepare(verify_self *self, const verify_point *p, lk_projector **pro
     lk_encoder_destroy(self->encoder);
     self->encoder = NULL;
     self->encoder_point = *p;
-    return done(lk_encoder_create(*projector, &settings, &self->encoder, &err), &err, why);
+    if (done(lk_encoder_create(*projector, &settings, &self->encoder, &err), &err, why)) {
+        return VERIFY_RAN;
+    }
+    return err.status == LK_E_ARG ? VERIFY_NOT_POSSIBLE : VERIFY_BROKEN;
 }
 
 static bool name_stages(const lk_projector *projector, uint8_t (*digests)[16],
@@ -92,10 +95,11 @@ verify_status verify_self_hear(void *engine, const verify_point *p, const verify
     verify_self *self = engine;
     lk_projector *projector = NULL;
     lk_projector_info info = LK_PROJECTOR_INFO_INIT;
-    if (!prepare(self, p, &projector, why) ||
-        lk_projector_get_info(projector, &info, NULL) != LK_OK) {
-        return VERIFY_BROKEN;
+    verify_status status = prepare(self, p, &projector, why);
+    if (status != VERIFY_RAN) {
+        return status;
     }
+    (void)lk_projector_get_info(projector, &info, NULL);
     const size_t n_mels = (size_t)info.n_mels;
     *heard = (verify_heard){
         .n = (size_t)lk_projector_n_tokens(projector, lk_audio_n_frames(clip->audio)),
@@ -105,7 +109,7 @@ verify_status verify_self_hear(void *engine, const verify_point *p, const verify
     heard->stages = calloc((size_t)info.n_stages + 1, sizeof heard->stages[0]);
     float *features = malloc((size_t)lk_audio_n_frames(clip->audio) * n_mels * sizeof features[0]);
     uint8_t(*digests)[16] = calloc((size_t)info.n_stages + 1, sizeof digests[0]);
-    verify_status status = VERIFY_BROKEN;
+    status = VERIFY_BROKEN;
     if (heard->vectors == NULL || heard->stages == NULL || features == NULL || digests == NULL) {
         (void)snprintf(why, VERIFY_WHY, "out of memory for the recording");
     } else if (heard->n != clip->n_tokens) {

@@ -33,7 +33,8 @@ typedef struct steps {
     verify_step_row *rows;                  /* [max_rows + 1] */
     size_t n_rows;
     size_t max_rows;
-    bool cancel_is_late; /* a cancel may still be waiting for the next call */
+    verify_status status; /* other than VERIFY_RAN: the run means nothing */
+    bool cancel_is_late;  /* a cancel may still be waiting for the next call */
 } steps;
 
 /* The target did what it should not: a finding of this run. */
@@ -303,12 +304,14 @@ static bool hear(steps *r, int32_t stream) {
     if (clip == NULL || r->heard[stream].n > 0) {
         return true;
     }
-    if (verify_hear(r->ops, r->engine, r->p, clip, &r->heard[stream], &r->result->outputs[stream],
-                    r->why) != VERIFY_RAN) {
+    const verify_status status = verify_hear(r->ops, r->engine, r->p, clip, &r->heard[stream],
+                                             &r->result->outputs[stream], r->why);
+    if (status == VERIFY_FAILED) {
         note(r, "the recording could not be encoded", r->why);
-        return false;
+    } else {
+        r->status = status;
     }
-    return true;
+    return status == VERIFY_RAN;
 }
 
 static bool do_clear(steps *r, int32_t i, int32_t stream) {
@@ -491,7 +494,8 @@ verify_status verify_steps_run(const verify_engine_ops *ops, void *engine,
                .p = p,
                .result = result,
                .why = why,
-               .max_rows = most_rows(s)};
+               .max_rows = most_rows(s),
+               .status = VERIFY_RAN};
     for (int32_t i = 0; i < VERIFY_MAX_SLOTS; i++) {
         r.slots[i].stream = -1;
     }
@@ -508,6 +512,7 @@ verify_status verify_steps_run(const verify_engine_ops *ops, void *engine,
             break; /* it is in result->failure: a finding */
         }
     }
+    status = status == VERIFY_RAN ? r.status : status;
     /* Where the schedule has no more rows for a stream, that is its end. */
     for (int32_t i = 0; i < s->n_streams; i++) {
         result->outputs[i].is_cut_off =
