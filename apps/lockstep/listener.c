@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "audio_stream.h"
 #include "console.h"
 
 bool lk_listener_open(lk_audio_input *input, const char *command, const char *path,
@@ -28,7 +29,11 @@ bool lk_listener_hear(lk_audio_input *input, const char *command, const char *pa
     lk_progress_bar_init(&bar);
     lk_status status = lk_audio_from_file(path, NULL, &audio, &err);
     if (status == LK_OK) {
-        status = lk_audio_input_encode(input, audio, lk_progress_bar_draw, &bar, vectors, &err);
+        lk_error inner;
+        status = lk_audio_input_encode(input, audio, lk_progress_bar_draw, &bar, vectors, &inner);
+        if (status != LK_OK) {
+            (void)lk_audio_fail(&err, status, inner.offset, "%.160s: %.200s", path, inner.message);
+        }
         if (seconds != NULL) {
             *seconds = (double)lk_audio_n_samples(audio) / LK_AUDIO_RATE;
         }

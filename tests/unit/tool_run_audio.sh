@@ -49,12 +49,13 @@ run 1 "$model" --mmproj "$mmproj" --audio "$clips/ref0.wav" -p "$text" -c 40
 says "the prompt has 77 tokens"
 # 300 samples: two frames, too few for a token.
 {
-    head -c 40 "$clips/ref0.wav"
+    printf 'RIFF\174\002\000\000'
+    head -c 40 "$clips/ref0.wav" | tail -c 32
     printf '\130\002\000\000'
     head -c 644 "$clips/ref0.wav" | tail -c 600
 } >short.wav
 run 1 "$model" --mmproj "$mmproj" --audio short.wav -p "$text"
-says "short.wav"
+says "short.wav: the recording is too short"
 run 1 "$mmproj" -p "$text"
 says 'architecture "clip"'
 
