@@ -76,8 +76,12 @@ static bool check_clips(const replay *r) {
         char vectors[33];
         lk_hex(r->clips[i].samples, 32, samples);
         lk_hex(r->clips[i].digest, 16, vectors);
-        if (strcmp(samples, receipt->clips[i].samples) != 0 ||
-            receipt->clips[i].n != r->clips[i].n) {
+        if (receipt->clips[i].n != r->clips[i].n) {
+            return lk_console_error("replay",
+                                    "recording %zu gives %zu tokens, the receipt says %zu", i,
+                                    r->clips[i].n, receipt->clips[i].n) == 0;
+        }
+        if (strcmp(samples, receipt->clips[i].samples) != 0) {
             return lk_console_error("replay",
                                     "recording %zu is not that of the receipt: its samples have "
                                     "the digest %.64s, the receipt says %.64s",
