@@ -67,7 +67,8 @@ static limits measure(const uint8_t *matrix) {
         const double ops = (double)ROUNDS * (wide       ? LK_PEAK_INT8_AVX512_OPS
                                              : has_vnni ? LK_PEAK_INT8_AVXVNNI_OPS
                                                         : LK_PEAK_INT8_AVX2_OPS);
-        best.read = PIECE / (middle - start) > best.read ? PIECE / (middle - start) : best.read;
+        const double read = (double)PIECE / (middle - start);
+        best.read = read > best.read ? read : best.read;
         best.int8 = ops / (end - middle) > best.int8 ? ops / (end - middle) : best.int8;
     }
     (void)result;
@@ -144,7 +145,7 @@ static void bench_format(const lk_format *format, lk_matmul_strip_fn *fn, const 
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         const lk_act_rows x = make_rows(format, n, counts[i]);
         const double s = time_rows(format, fn, matrix, &x);
-        const double ops = 2.0 * (double)n * OUT * (double)counts[i];
+        const double ops = 2.0 * (double)n * (double)OUT * (double)counts[i];
         (void)printf("%-7s %-7s %4zu rows %8.2f GB/s %4.0f %% %9.1f GOPS %4.0f %%\n", format->name,
                      isa, counts[i], bytes / s / 1e9,
                      limit->read > 0.0 ? 100.0 * bytes / s / limit->read : 0.0, ops / s / 1e9,

@@ -129,7 +129,7 @@ void server_wait(server_process *process) {
     const double start = seconds_now();
     int status = 0;
     while (waitpid(process->pid, &status, WNOHANG) == 0) {
-        if (seconds_now() - start > WAIT_MS / 1000.0) {
+        if ((seconds_now() - start) * 1000.0 > (double)WAIT_MS) {
             (void)kill(process->pid, SIGKILL);
             lk_test_fail(__FILE__, __LINE__, "the server did not end");
         }

@@ -25,7 +25,7 @@ static void sound(uint32_t rate, float *x, long n) {
             sum += sin(6.283185307179586 * hz[k] * (double)i / rate + phase[k]);
         }
         x[i] =
-            (float)(sum / N_TONES * (0.5 - 0.5 * cos(6.283185307179586 * (double)i / (double)n)));
+            (float)(sum / (double)N_TONES * (0.5 - 0.5 * cos(6.283185307179586 * (double)i / (double)n)));
     }
 }
 

@@ -80,7 +80,7 @@ static void *run_watch(void *arg) {
             }
             notice_gone(w, events[i].data.u64);
         }
-        if (now_s - scanned_s > SCAN_MS / 1000.0) {
+        if ((now_s - scanned_s) * 1000.0 > (double)SCAN_MS) {
             scanned_s = now_s;
             end_slow_ones(w, now_s);
         }
