@@ -4,7 +4,8 @@ target_compile_options(lk_options INTERFACE
   -ffp-contract=off -fno-math-errno -fno-strict-aliasing
   -Wall -Wextra -Wconversion -Wsign-conversion -Wdouble-promotion -Wshadow -Wundef -Wvla
   -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wpointer-arith -Wwrite-strings
-  -Wimplicit-fallthrough)
+  -Wimplicit-fallthrough
+  $<$<C_COMPILER_ID:Clang>:-Wenum-float-conversion>) # a part of -Wextra from Clang 19 on
 target_compile_definitions(lk_options INTERFACE _POSIX_C_SOURCE=200809L _FILE_OFFSET_BITS=64)
 if(LK_WERROR)
   target_compile_options(lk_options INTERFACE -Werror)

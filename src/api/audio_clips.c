@@ -20,12 +20,17 @@ static lk_status check_params(const lk_audio_params *given, lk_audio_params *par
     if (given == NULL) {
         return LK_OK;
     }
-    if (given->struct_size != sizeof *params || given->reserved != 0) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("lk_audio_params"),
-                       "lk_audio_params: struct_size is not known or reserved is not 0");
+    const lk_status status =
+        lk_check_struct_size("lk_audio_params", given->struct_size, sizeof *given, err);
+    if (status != LK_OK) {
+        return status;
     }
     *params = *given;
-    return lk_check_range("max_seconds", given->max_seconds, 1, LK_AUDIO_MAX_SECONDS, err);
+    const lk_range ranges[] = {
+        {"max_seconds", given->max_seconds, 1, LK_AUDIO_MAX_SECONDS},
+        {"reserved", given->reserved, 0, 0},
+    };
+    return lk_check_ranges(ranges, sizeof ranges / sizeof ranges[0], err);
 }
 
 static lk_status check_bytes(uint64_t n_bytes, const lk_audio_params *params, lk_error *err) {

@@ -95,10 +95,10 @@ lk_status lk_engine_get_slot(lk_engine *engine, int32_t slot, lk_slot_info *info
     if (engine == NULL || info == NULL) {
         return fail_null(err, engine == NULL ? "engine" : "info");
     }
-    if (info->struct_size != sizeof *info) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_slot_info.struct_size is %zu, this library knows %zu", info->struct_size,
-                       sizeof *info);
+    const lk_status status =
+        lk_check_struct_size("lk_slot_info", info->struct_size, sizeof *info, err);
+    if (status != LK_OK) {
+        return status;
     }
     if (slot < 0 || slot >= engine->params.n_slots) {
         return lk_fail(err, LK_E_ARG, LK_AT_ROW(slot, -1), "slot %d, expected 0 .. %d", slot,
@@ -140,10 +140,10 @@ lk_status lk_engine_get_stats(lk_engine *engine, lk_engine_stats *stats, lk_erro
     if (engine == NULL || stats == NULL) {
         return fail_null(err, engine == NULL ? "engine" : "stats");
     }
-    if (stats->struct_size != sizeof *stats) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_engine_stats.struct_size is %zu, this library knows %zu",
-                       stats->struct_size, sizeof *stats);
+    const lk_status status =
+        lk_check_struct_size("lk_engine_stats", stats->struct_size, sizeof *stats, err);
+    if (status != LK_OK) {
+        return status;
     }
     (void)pthread_mutex_lock(&engine->lock);
     *stats = engine->stats;

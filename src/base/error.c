@@ -89,3 +89,19 @@ lk_status lk_check_range(const char *name, int64_t value, int64_t min, int64_t m
     }
     return LK_OK;
 }
+
+lk_status lk_check_ranges(const lk_range *ranges, size_t n, lk_error *err) {
+    lk_status status = LK_OK;
+    for (size_t i = 0; i < n && status == LK_OK; i++) {
+        status = lk_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
+    }
+    return status;
+}
+
+lk_status lk_check_struct_size(const char *name, size_t found, size_t known, lk_error *err) {
+    if (found != known) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
+                       "%s.struct_size is %zu, this library knows %zu", name, found, known);
+    }
+    return LK_OK;
+}

@@ -31,5 +31,13 @@ lk_status lk_fail(lk_error *err, lk_status status, lk_where where, const char *f
 lk_status lk_fail_nomem(lk_error *err, const char *what, size_t n_bytes);
 /* LK_OK, or LK_E_ARG for a parameter outside min .. max. */
 lk_status lk_check_range(const char *name, int64_t value, int64_t min, int64_t max, lk_error *err);
+/* The same for several parameters: the first that is outside is the error. */
+typedef struct lk_range {
+    const char *name;
+    int64_t value, min, max;
+} lk_range;
+lk_status lk_check_ranges(const lk_range *ranges, size_t n, lk_error *err);
+/* LK_OK, or LK_E_ARG for a caller's struct `name` of another size than this library's. */
+lk_status lk_check_struct_size(const char *name, size_t found, size_t known, lk_error *err);
 
 #endif

@@ -11,10 +11,7 @@
 LK_NO_TAIL_PADDING(lk_context_params, max_hidden);
 
 static lk_status check_params(const lk_context_params *p, lk_error *err) {
-    const struct {
-        const char *name;
-        int64_t value, min, max;
-    } ranges[] = {
+    const lk_range ranges[] = {
         {"n_threads", p->n_threads, 0, LK_POOL_MAX_THREADS},
         {"kv_positions", p->kv_positions, 0, INT64_MAX},
         {"n_sequences", p->n_sequences, 1, LK_MAX_SEQUENCES},
@@ -25,19 +22,12 @@ static lk_status check_params(const lk_context_params *p, lk_error *err) {
         {"flags", p->flags, 0, LK_CONTEXT_POISON | LK_CONTEXT_F32_ACTIVATIONS},
         {"max_hidden", p->max_hidden, 0, LK_MAX_LOGITS},
     };
-    if (p->struct_size != sizeof *p) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_context_params.struct_size is %zu, this library knows %zu",
-                       p->struct_size, sizeof *p);
+    const lk_status status =
+        lk_check_struct_size("lk_context_params", p->struct_size, sizeof *p, err);
+    if (status != LK_OK) {
+        return status;
     }
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        const lk_status status =
-            lk_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
-        if (status != LK_OK) {
-            return status;
-        }
-    }
-    return LK_OK;
+    return lk_check_ranges(ranges, sizeof ranges / sizeof ranges[0], err);
 }
 
 /* Pages that hold kv_positions positions however they are split among the sequences: each but one

@@ -21,27 +21,17 @@ typedef struct lk_stage_hash {
 } lk_stage_hash;
 
 static lk_status check_params(const lk_encoder_params *p, lk_error *err) {
-    const struct {
-        const char *name;
-        int64_t value, min, max;
-    } ranges[] = {
+    const lk_range ranges[] = {
         {"n_threads", p->n_threads, 0, LK_POOL_MAX_THREADS},
         {"max_windows", p->max_windows, 1, LK_MAX_WINDOWS},
         {"flags", p->flags & ~(uint32_t)LK_CONTEXT_F32_ACTIVATIONS, 0, 0},
     };
-    if (p->struct_size != sizeof *p) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_encoder_params.struct_size is %zu, this library knows %zu",
-                       p->struct_size, sizeof *p);
+    const lk_status status =
+        lk_check_struct_size("lk_encoder_params", p->struct_size, sizeof *p, err);
+    if (status != LK_OK) {
+        return status;
     }
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        const lk_status status =
-            lk_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
-        if (status != LK_OK) {
-            return status;
-        }
-    }
-    return LK_OK;
+    return lk_check_ranges(ranges, sizeof ranges / sizeof ranges[0], err);
 }
 
 static uint32_t max_rows_of(const lk_encoder *e) {

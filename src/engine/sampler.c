@@ -51,12 +51,10 @@ static bool is_greedy(const lk_sampler *sampler) {
 }
 
 static lk_status check_params(const lk_sampler_params *p, int32_t n_vocab, lk_error *err) {
-    if (p->struct_size != sizeof *p) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_sampler_params.struct_size is %zu, this library knows %zu",
-                       p->struct_size, sizeof *p);
+    lk_status status = lk_check_struct_size("lk_sampler_params", p->struct_size, sizeof *p, err);
+    if (status == LK_OK) {
+        status = lk_sampler_check_range("n_vocab", n_vocab, 1, INT32_MAX, err);
     }
-    lk_status status = lk_sampler_check_range("n_vocab", n_vocab, 1, INT32_MAX, err);
     if (status == LK_OK) {
         status = lk_sampler_check_range("temperature", (double)p->temperature, -1e6, 1e6, err);
     }

@@ -54,15 +54,9 @@ lk_status lk_model_open(const char *path, const lk_model_params *params, lk_mode
     if (path == NULL) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("path"), "path is NULL");
     }
-    if (params->struct_size != sizeof *params) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_model_params.struct_size is %zu, this library knows %zu",
-                       params->struct_size, sizeof *params);
-    }
-    if ((params->flags & ~(uint32_t)LK_MODEL_NO_REPACK) != 0) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("flags"),
-                       "lk_model_params.flags is %#x, only LK_MODEL_NO_REPACK is known",
-                       params->flags);
+    lk_status status = lk_model_check_params(params, err);
+    if (status != LK_OK) {
+        return status;
     }
     const lk_allocator *a = lk_allocator_or_default(params->allocator);
     lk_model *model = lk_alloc_zero(a, sizeof *model);
@@ -71,7 +65,7 @@ lk_status lk_model_open(const char *path, const lk_model_params *params, lk_mode
     }
     model->allocator = a;
     lk_graph_init(&model->graph, a);
-    const lk_status status = load(model, path, params, err);
+    status = load(model, path, params, err);
     if (status != LK_OK) {
         lk_model_close(model);
         return status;

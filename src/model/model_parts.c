@@ -27,6 +27,17 @@ int lk_arch_is_supported(const char *arch) {
     return 0;
 }
 
+lk_status lk_model_check_params(const lk_model_params *params, lk_error *err) {
+    const lk_status status =
+        lk_check_struct_size("lk_model_params", params->struct_size, sizeof *params, err);
+    if (status == LK_OK && (params->flags & ~(uint32_t)LK_MODEL_NO_REPACK) != 0) {
+        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("flags"),
+                       "lk_model_params.flags is %#x, only LK_MODEL_NO_REPACK is known",
+                       params->flags);
+    }
+    return status;
+}
+
 lk_status lk_model_find_arch(lk_model *model, lk_error *err) {
     static const char key[] = "general.architecture";
     lk_gguf_value value;

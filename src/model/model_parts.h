@@ -19,6 +19,8 @@ struct lk_model {
     lk_tokenizer *tokenizer;
 };
 
+/* What a caller asks for, of a model as of a projector. */
+lk_status lk_model_check_params(const lk_model_params *params, lk_error *err);
 /* The architecture that the file names. */
 lk_status lk_model_find_arch(lk_model *model, lk_error *err);
 /* The list of weights: every tensor in a format that this build computes with. */

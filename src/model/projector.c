@@ -100,12 +100,9 @@ lk_status lk_projector_open(const char *path, const lk_model_params *params, lk_
                        "path and out must not be NULL");
     }
     *out = NULL;
-    if (params->struct_size != sizeof *params ||
-        (params->flags & ~(uint32_t)LK_MODEL_NO_REPACK) != 0) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("params"),
-                       "lk_model_params has struct_size %zu and flags %#x, this library knows %zu "
-                       "and LK_MODEL_NO_REPACK",
-                       params->struct_size, params->flags, sizeof *params);
+    lk_status status = lk_model_check_params(params, err);
+    if (status != LK_OK) {
+        return status;
     }
     const lk_allocator *a = lk_allocator_or_default(params->allocator);
     lk_projector *projector = lk_alloc_zero(a, sizeof *projector);
@@ -114,7 +111,7 @@ lk_status lk_projector_open(const char *path, const lk_model_params *params, lk_
     }
     projector->parts.allocator = a;
     lk_graph_init(&projector->parts.graph, a);
-    const lk_status status = load(projector, path, params, err);
+    status = load(projector, path, params, err);
     if (status != LK_OK) {
         lk_projector_close(projector);
         return status;

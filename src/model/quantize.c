@@ -273,10 +273,10 @@ lk_status lk_quantize(const char *in_path, const char *out_path, const lk_quanti
     if (in_path == NULL || out_path == NULL || params == NULL) {
         return lk_fail(err, LK_E_ARG, LK_NOWHERE, "in_path, out_path and params must not be NULL");
     }
-    if (params->struct_size != sizeof(lk_quantize_params)) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "struct_size is %zu, this library knows %zu", params->struct_size,
-                       sizeof(lk_quantize_params));
+    lk_status status =
+        lk_check_struct_size("lk_quantize_params", params->struct_size, sizeof *params, err);
+    if (status != LK_OK) {
+        return status;
     }
     if (lk_quantize_type_name(params->type) == NULL) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("type"), "%u is no type to quantise to",
@@ -284,7 +284,7 @@ lk_status lk_quantize(const char *in_path, const char *out_path, const lk_quanti
     }
     const lk_fpenv env = lk_fpenv_enter();
     work w = {.params = params, .allocator = lk_allocator_or_default(params->allocator)};
-    lk_status status = acquire(&w, in_path, out_path, err);
+    status = acquire(&w, in_path, out_path, err);
     if (status == LK_OK) {
         status = write_file(&w, err);
     }

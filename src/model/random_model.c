@@ -401,16 +401,16 @@ lk_status lk_random_model_write(const char *path, const lk_random_model_params *
     if (path == NULL || params == NULL) {
         return lk_fail(err, LK_E_ARG, LK_NOWHERE, "path and params must not be NULL");
     }
-    if (params->struct_size != sizeof(lk_random_model_params)) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "struct_size is %zu, this library knows %zu", params->struct_size,
-                       sizeof(lk_random_model_params));
+    lk_status status =
+        lk_check_struct_size("lk_random_model_params", params->struct_size, sizeof *params, err);
+    if (status != LK_OK) {
+        return status;
     }
     if (params->shape == NULL || params->format == NULL) {
         return lk_fail(err, LK_E_ARG, LK_NOWHERE, "shape and format must not be NULL");
     }
     work w = {.params = params, .allocator = lk_allocator_or_default(params->allocator)};
-    lk_status status = choose(&w, err);
+    status = choose(&w, err);
     if (status != LK_OK) {
         return status;
     }

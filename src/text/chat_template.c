@@ -134,10 +134,10 @@ static lk_status check_params(const lk_chat_template *t, const lk_chat_params *p
         return lk_fail(err, LK_E_ARG, LK_NOWHERE,
                        "lk_chat_render: chat_template, params or out is missing");
     }
-    if (params->struct_size != sizeof *params) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_chat_params has %zu bytes, expected %zu", params->struct_size,
-                       sizeof *params);
+    const lk_status status =
+        lk_check_struct_size("lk_chat_params", params->struct_size, sizeof *params, err);
+    if (status != LK_OK) {
+        return status;
     }
     if (params->messages == NULL) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("messages"), "lk_chat_render: no messages");

@@ -24,8 +24,8 @@ static void sound(uint32_t rate, float *x, long n) {
         for (int k = 0; k < N_TONES; k++) {
             sum += sin(6.283185307179586 * hz[k] * (double)i / rate + phase[k]);
         }
-        x[i] =
-            (float)(sum / (double)N_TONES * (0.5 - 0.5 * cos(6.283185307179586 * (double)i / (double)n)));
+        x[i] = (float)(sum / (double)N_TONES *
+                       (0.5 - 0.5 * cos(6.283185307179586 * (double)i / (double)n)));
     }
 }
 

@@ -94,12 +94,10 @@ static lk_status check_pooling(const lk_engine *engine, const lk_request_params 
 static lk_status check_params(const lk_engine *engine, const lk_request_params *p, lk_error *err) {
     const uint32_t known = LK_REQUEST_DIGESTS | LK_REQUEST_LOGPROBS | LK_REQUEST_PROMPT_LOGPROBS |
                            LK_REQUEST_NO_CACHE | LK_REQUEST_NORMALISE;
-    if (p->struct_size != sizeof *p) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_request_params.struct_size is %zu, this library knows %zu",
-                       p->struct_size, sizeof *p);
+    lk_status status = lk_check_struct_size("lk_request_params", p->struct_size, sizeof *p, err);
+    if (status == LK_OK) {
+        status = check_prompt(engine, p, err);
     }
-    lk_status status = check_prompt(engine, p, err);
     if (status == LK_OK) {
         status = check_media(engine, p, err);
     }

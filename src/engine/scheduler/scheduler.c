@@ -149,10 +149,7 @@ static lk_status fill_params(lk_engine *engine, const lk_context_source *source,
                              const lk_engine_params *given, lk_error *err) {
     lk_engine_params *p = &engine->params;
     *p = *given;
-    const struct {
-        const char *name;
-        int64_t value, min, max;
-    } ranges[] = {
+    const lk_range ranges[] = {
         {"n_slots", p->n_slots, 1, LK_MAX_SEQUENCES},
         {"max_rows", p->max_rows, p->n_slots, LK_MAX_ROWS},
         {"max_queued", p->max_queued, 1, LK_MAX_QUEUED},
@@ -160,12 +157,9 @@ static lk_status fill_params(lk_engine *engine, const lk_context_source *source,
         {"kv_positions", p->kv_positions, 0, INT64_MAX},
         {"reserved", p->reserved, 0, 0},
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        const lk_status status =
-            lk_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max, err);
-        if (status != LK_OK) {
-            return status;
-        }
+    const lk_status status = lk_check_ranges(ranges, sizeof ranges / sizeof ranges[0], err);
+    if (status != LK_OK) {
+        return status;
     }
     const int64_t n_train = (int64_t)source->n_ctx_train;
     if (p->kv_positions == 0) {
@@ -250,10 +244,10 @@ static lk_status start(lk_engine *engine, lk_error *err) {
 lk_status lk_engine_build(const lk_context_source *source, const lk_engine_params *params,
                           lk_engine **out, lk_error *err) {
     *out = NULL;
-    if (params->struct_size != sizeof *params) {
-        return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("struct_size"),
-                       "lk_engine_params.struct_size is %zu, this library knows %zu",
-                       params->struct_size, sizeof *params);
+    lk_status status =
+        lk_check_struct_size("lk_engine_params", params->struct_size, sizeof *params, err);
+    if (status != LK_OK) {
+        return status;
     }
     const lk_allocator *a = lk_allocator_or_default(params->allocator);
     lk_engine *engine = lk_alloc_zero(a, sizeof *engine);
@@ -262,7 +256,7 @@ lk_status lk_engine_build(const lk_context_source *source, const lk_engine_param
     }
     engine->allocator = a;
     engine->tokenizer = source->model != NULL ? lk_model_tokenizer(source->model) : NULL;
-    lk_status status = fill_params(engine, source, params, err);
+    status = fill_params(engine, source, params, err);
     if (status == LK_OK) {
         status = create_context(engine, source, err);
     }
