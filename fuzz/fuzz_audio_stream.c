@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "audio_stream.h"
+#include "recording/audio_stream.h"
 
 static void check(lk_status status, const lk_error *err, size_t size) {
     fuzz_check(status == LK_OK || status == LK_E_FORMAT || status == LK_E_UNSUPPORTED);

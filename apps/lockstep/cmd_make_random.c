@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "console.h"
 #include "lk/lk.h"
-#include "options.h"
+#include "shared/console.h"
+#include "shared/options.h"
 
 static const char help[] =
     "usage: lockstep make-random SHAPE FORMAT OUT [OPTIONS]\n\n"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "command.h"
-#include "open_model.h"
-#include "options.h"
+#include "shared/open_model.h"
+#include "shared/options.h"
 
 static const char help[] =
     "usage: lockstep perplexity MODEL FILE [OPTIONS]\n"

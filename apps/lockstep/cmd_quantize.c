@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "command.h"
-#include "console.h"
 #include "lk/lk.h"
-#include "options.h"
+#include "shared/console.h"
+#include "shared/options.h"
 
 static const char help[] =
     "usage: lockstep quantize IN OUT TYPE [OPTIONS]\n\n"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "command.h"
-#include "console.h"
-#include "conversation.h"
+#include "shared/console.h"
+#include "shared/conversation.h"
 
 static const char help[] =
     "usage: lockstep template MODEL (--messages FILE | -p TEXT) [OPTIONS]\n"

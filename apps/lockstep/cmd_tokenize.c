@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "command.h"
-#include "console.h"
 #include "lk/tokenizer.h"
-#include "options.h"
-#include "printable.h"
+#include "shared/console.h"
+#include "shared/options.h"
+#include "shared/printable.h"
 
 static const char help[] =
     "usage: lockstep tokenize MODEL (TEXT | -f FILE | -) [options]\n"

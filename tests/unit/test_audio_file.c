@@ -1,13 +1,13 @@
 /* test_audio_file.c - recordings in formats that libsndfile decodes: what it wrote itself, the
  * shared references, every cut and many flipped bits. */
-#include "audio_file.h"
+#include "recording/audio_file.h"
 
 #include <math.h>
 #include <sndfile.h>
 #include <unistd.h>
 
-#include "audio_stream.h"
 #include "lk_test.h"
+#include "recording/audio_stream.h"
 
 /* A file that libsndfile writes into memory. */
 typedef struct sound_file {

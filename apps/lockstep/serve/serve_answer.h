@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "lk/chat_parser.h"
-#include "text_stream.h"
+#include "shared/text_stream.h"
 
 typedef struct serve_piece {
     lk_chat_delta_kind kind; /* CALL_END is none */

@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "console.h"
 #include "serve_counters.h"
+#include "shared/console.h"
 
 bool serve_fail_status(serve_problem *problem, const lk_error *err) {
     switch (err->status) {

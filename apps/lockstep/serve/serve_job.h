@@ -9,14 +9,14 @@
 
 #include <pthread.h>
 
-#include "audio_input.h"
 #include "lk/engine.h"
 #include "lk/grammar.h"
 #include "lk/model.h"
+#include "recording/audio_input.h"
 #include "serve_answer.h"
 #include "serve_decode.h"
 #include "serve_media.h"
-#include "text_stream.h"
+#include "shared/text_stream.h"
 
 typedef struct serve_token {
     int32_t id;

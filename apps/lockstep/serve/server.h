@@ -10,12 +10,12 @@
 #include <microhttpd.h>
 #include <stdatomic.h>
 
-#include "audio_input.h"
 #include "lk/chat.h"
-#include "options.h"
+#include "recording/audio_input.h"
 #include "serve_counters.h"
 #include "serve_job.h"
 #include "serve_media.h"
+#include "shared/options.h"
 
 /* The command line, filled in. Strings are borrowed. */
 typedef struct serve_options {

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "console.h"
 #include "server.h"
+#include "shared/console.h"
 
 enum { MAX_TEMPLATE_BYTES = 1 << 20 };
 

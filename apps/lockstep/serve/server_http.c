@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "console.h"
 #include "server_media.h"
+#include "shared/console.h"
 
 static const server_route routes[] = {
 #define SERVER_ROUTE(method, path, name, is_open) {method, path, server_##name, is_open},

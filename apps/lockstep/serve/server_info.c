@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "open_model.h"
 #include "server.h"
+#include "shared/open_model.h"
 
 enum MHD_Result server_health(exchange *x) {
     if (atomic_load(&x->server->is_draining)) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
-#include "listener.h"
+#include "shared/console.h"
+#include "shared/listener.h"
 
 enum { MAX_TASKS = 64 };
 

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
-#include "open_model.h"
 #include "server.h"
+#include "shared/console.h"
+#include "shared/open_model.h"
 
 static const char help[] =
     "usage: lockstep serve MODEL [OPTIONS]\n"

@@ -2,8 +2,8 @@
  * and the digest of the logits of every token to hold its own against (docs/serve.md). */
 #include <math.h>
 
-#include "open_model.h"
 #include "server.h"
+#include "shared/open_model.h"
 
 static json_t *bias_list(const lk_sampler_params *p) {
     json_t *list = json_array();

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
-#include "open_model.h"
 #include "server.h"
+#include "shared/console.h"
+#include "shared/open_model.h"
 
 /* Tokens of one choice that one call turns into events: the job's lock is held meanwhile. */
 enum { MAX_TOKENS_AT_ONCE = 128 };

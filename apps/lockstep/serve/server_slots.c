@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
 #include "server.h"
+#include "shared/console.h"
 
 enum { MAX_TASKS = 8, MAX_NAME_BYTES = 200 };
 

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "console.h"
 #include "server.h"
+#include "shared/console.h"
 
 typedef enum phase { PHASE_IDLE, PHASE_RECEIVING, PHASE_WORKING } phase;
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "open_model.h"
+#include "shared/open_model.h"
 #include "verify_receipt.h"
 
 extern char **environ;

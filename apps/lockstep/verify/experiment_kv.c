@@ -1,6 +1,6 @@
 /* experiment_kv.c - each type of keys and values has results of its own; under each of them a join
  * must change nothing. */
-#include "open_model.h"
+#include "shared/open_model.h"
 #include "verify.h"
 
 void verify_experiment_kv(verify *v) {

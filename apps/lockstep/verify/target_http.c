@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
 #include "http_message.h"
+#include "shared/console.h"
 
 enum { PROBE_TOKENS = 4, PROBE_SECONDS = 120, INFO_SECONDS = 20 };
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
 #include "http_events.h"
+#include "shared/console.h"
 #include "target_http.h"
 
 enum { ERROR_BODY = 4096, STEP_MS = 200, ALIVE_SECONDS = 10 };

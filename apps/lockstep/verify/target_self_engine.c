@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
+#include "shared/console.h"
 #include "target_self.h"
 
 typedef struct engine_run engine_run;

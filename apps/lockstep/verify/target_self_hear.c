@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audio_input.h"
+#include "recording/audio_input.h"
 #include "target_self.h"
 
 bool verify_self_can_hear(verify_self *self, const lk_model *model, char why[VERIFY_WHY]) {

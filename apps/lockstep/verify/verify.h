@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-#include "console.h"
 #include "lk/lk.h"
+#include "shared/console.h"
 #include "verify_target.h"
 
 enum {

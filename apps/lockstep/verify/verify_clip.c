@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audio_file.h"
-#include "audio_input.h"
-#include "console.h"
-#include "conversation.h"
+#include "recording/audio_file.h"
+#include "recording/audio_input.h"
+#include "shared/console.h"
+#include "shared/conversation.h"
 
 const char verify_clip_question[] = "Transcribe the following audio.";
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audio_input.h"
-#include "open_model.h"
-#include "options.h"
+#include "recording/audio_input.h"
+#include "shared/open_model.h"
+#include "shared/options.h"
 
 static const char help[] =
     "usage: lockstep verify MODEL [OPTIONS]\n"

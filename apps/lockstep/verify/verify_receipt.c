@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "open_model.h"
+#include "shared/open_model.h"
 
 enum { N_RUNS = 4, RECEIPT_VERSION = 1, MAX_RECEIPT_BYTES = 64 << 20, DIGEST_TEXT = 33 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "open_model.h"
+#include "shared/open_model.h"
 
 FILE *verify_report_open(const char *path) {
     FILE *file = fopen(path, "w");

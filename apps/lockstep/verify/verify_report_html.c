@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "open_model.h"
+#include "shared/open_model.h"
 #include "verify_report.h"
 
 static const char style[] =

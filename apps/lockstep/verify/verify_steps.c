@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "console.h"
 #include "lk/context.h"
+#include "shared/console.h"
 
 typedef struct slot {
     int32_t stream; /* -1: idle */

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "open_model.h"
-#include "printable.h"
+#include "shared/open_model.h"
+#include "shared/printable.h"
 #include "verify.h"
 
 static bool is_terminal(void) {

@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "printable.h"
 #include "run.h"
+#include "shared/printable.h"
 
 /* ---- Ctrl-C ---- */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "listener.h"
+#include "shared/listener.h"
 #include "talk.h"
 
 static size_t count_parts(const json_t *messages) {

@@ -3,10 +3,10 @@
 #ifndef LK_TALK_H
 #define LK_TALK_H
 
-#include "audio_input.h"
-#include "conversation.h"
 #include "line_editor.h"
-#include "open_model.h"
+#include "recording/audio_input.h"
+#include "shared/conversation.h"
+#include "shared/open_model.h"
 
 typedef struct talk_options {
     lk_conversation_options conversation;

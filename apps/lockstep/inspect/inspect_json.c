@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "inspect.h"
-#include "printable.h"
+#include "shared/printable.h"
 
 enum { SHOWN_ELEMENTS = 16 }; /* of an array, unless --all */
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "console.h"
+#include "shared/console.h"
 #include "talk.h"
 
 static const char help[] =

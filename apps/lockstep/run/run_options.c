@@ -1,6 +1,6 @@
 /* run_options.c - the command line of `lockstep run`. */
-#include "audio_input.h"
 #include "lk/sampler.h"
+#include "recording/audio_input.h"
 #include "run.h"
 
 static const char help[] =

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "open_model.h"
+#include "shared/open_model.h"
 
 static const double gib = 1024.0 * 1024.0 * 1024.0;
 static const double mib = 1024.0 * 1024.0;

@@ -6,8 +6,8 @@
 
 #include "bench.h"
 #include "command.h"
-#include "console.h"
-#include "open_model.h"
+#include "shared/console.h"
+#include "shared/open_model.h"
 
 static const char help[] =
     "usage: lockstep bench [MODEL] [OPTIONS]\n\n"

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "audio_stream.h"
 #include "console.h"
+#include "recording/audio_stream.h"
 
 bool lk_listener_open(lk_audio_input *input, const char *command, const char *path,
                       const lk_model *model, int64_t n_threads, bool repack) {

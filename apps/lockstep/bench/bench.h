@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "lk/lk.h"
-#include "options.h"
+#include "shared/options.h"
 
 enum { BENCH_MAX_LIST = 16, BENCH_MAX_REPETITIONS = 100, BENCH_MAX_MODELS = LK_OPTION_LIST_MAX };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "bench.h"
-#include "console.h"
-#include "open_model.h"
+#include "shared/console.h"
+#include "shared/open_model.h"
 
 enum { MAX_RESULTS = 4096, MAX_MACHINES = BENCH_MAX_LIST * BENCH_MAX_LIST, PAGE = 64 };
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "command.h"
-#include "console.h"
 #include "inspect.h"
 #include "lk/model.h"
-#include "options.h"
+#include "shared/console.h"
+#include "shared/options.h"
 
 static const char help[] =
     "usage: lockstep inspect FILE [--json] [--all] [--no-digest] [-t N]\n"

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "audio_input.h"
+#include "recording/audio_input.h"
 
 /* Opens a projector for a model. n_threads, repack: as lk_open_model. lk_audio_input_close. */
 bool lk_listener_open(lk_audio_input *input, const char *command, const char *path,

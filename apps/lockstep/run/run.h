@@ -2,12 +2,12 @@
 #ifndef LK_RUN_H
 #define LK_RUN_H
 
-#include "conversation.h"
-#include "listener.h"
 #include "lk/grammar.h"
-#include "open_model.h"
-#include "options.h"
-#include "text_stream.h"
+#include "shared/conversation.h"
+#include "shared/listener.h"
+#include "shared/open_model.h"
+#include "shared/options.h"
+#include "shared/text_stream.h"
 
 typedef struct run_options {
     lk_conversation_options conversation; /* with --chat */

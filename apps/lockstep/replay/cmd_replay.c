@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "command.h"
-#include "listener.h"
 #include "lk/grammar.h"
-#include "open_model.h"
-#include "options.h"
 #include "replay.h"
+#include "shared/listener.h"
+#include "shared/open_model.h"
+#include "shared/options.h"
 
 static const char help[] =
     "usage: lockstep replay MODEL RECEIPT [OPTIONS]\n"

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "text_stream.h"
+#include "shared/text_stream.h"
 
 #define LK_MAX_MESSAGE ((size_t)16 << 20) /* bytes of a message */
 

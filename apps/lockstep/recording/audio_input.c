@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "audio_stream.h"
-#include "console.h"
+#include "shared/console.h"
 
 /* How chat templates write a recording. */
 static const char audio_token[] = "<|AUDIO|>";

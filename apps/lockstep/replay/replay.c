@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "console.h"
-#include "open_model.h"
+#include "shared/console.h"
+#include "shared/open_model.h"
 
 enum { MAX_TOKENS = 1 << 26 };
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "open_model.h"
 #include "serve/server_media.h"
+#include "shared/open_model.h"
 
 /* The file's name without folder and ending, unless another one is given. */
 static void choose_id(server *s) {
