@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "lk/chat.h"
-#include "text/normalize.h"
+#include "text/unicode/normalize.h"
 
 static const char known_messages[] =
     "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"Hi \\u00e9 <|x|>\"},"

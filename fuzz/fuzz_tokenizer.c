@@ -13,9 +13,9 @@
 #include "base/bytes.h"
 #include "gguf/gguf_internal.h"
 #include "model/model_vocab.h"
-#include "text/byte_chars.h"
-#include "text/normalize.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/byte_chars.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/unicode/normalize.h"
 
 enum { MAX_TOKENS = 256 + 255 + 255, MAX_TEXT = 1 << 16 };
 

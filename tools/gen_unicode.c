@@ -1,5 +1,5 @@
-/* gen_unicode.c - makes src/text/unicode_categories.c, unicode_decompositions.c and unicode_cases.c
- * from the Unicode character database.
+/* gen_unicode.c - makes unicode_categories.c, unicode_decompositions.c and unicode_cases.c of
+ * src/text/unicode/ from the Unicode character database.
  *
  *     gen_unicode UCD_FOLDER OUTPUT_FOLDER
  *
@@ -20,7 +20,7 @@
 #define MARGIN 100u
 #define FIRST_LETTER '@' /* of the letters that stand for the distinct property bytes */
 
-/* In the order of lk_category in src/text/unicode.h. */
+/* In the order of lk_category in src/text/unicode/unicode.h. */
 static const char *const category_names[] = {
     "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps", "Pe",
     "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"};

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "text/chat_template.h"
+#include "text/chat/chat_template.h"
 
 #define KEY "tokenizer.chat_template"
 

@@ -4,7 +4,7 @@
 #define LK_GRAMMAR_CALL_RULES_H
 
 #include "base/json.h"
-#include "text/chat_parser.h"
+#include "text/chat/chat_parser.h"
 
 typedef struct lk_tool {
     const char *name; /* in the table, likewise below */

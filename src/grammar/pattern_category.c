@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "grammar/pattern_nfa.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 /* In the order of lk_category. */
 static const char names[][3] = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl",

@@ -3,7 +3,7 @@
 #define LK_GRAMMAR_SCHEMA_H
 
 #include "grammar/grammar_builder.h"
-#include "text/call_syntax.h"
+#include "text/calls/call_syntax.h"
 
 /* Body of lk_grammar_create_json_schema. */
 lk_status lk_schema_compile(const char *text, size_t n_bytes, const lk_allocator *allocator,

@@ -9,7 +9,7 @@
 
 #include "grammar/decimal.h"
 #include "grammar/json_text.h"
-#include "text/call_syntax.h"
+#include "text/calls/call_syntax.h"
 #include "text/strings.h"
 
 enum {

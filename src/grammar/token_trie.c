@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* Nodes with more than this many below get a set. */
 enum { FEW_BELOW = 8 };

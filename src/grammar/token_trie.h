@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "lk/grammar.h"
-#include "text/chat_parser.h"
+#include "text/chat/chat_parser.h"
 
 #define LK_TRIE_MAX_DEPTH 1024u /* bytes of a token; longer ones are never allowed */
 #define LK_TRIE_MAX_LONG 256u   /* tokens that are looked at one by one */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define MAX_NAME 64
 

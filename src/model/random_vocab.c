@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "lk/tokenizer.h"
-#include "text/byte_chars.h"
+#include "text/tokenizer/byte_chars.h"
 
 enum { N_LETTERS = 26, N_FIRST = 27, N_PAIRS = N_FIRST * N_LETTERS };
 enum { N_TRIPLES = N_PAIRS * N_LETTERS, N_QUADS = N_PAIRS * N_LETTERS * N_LETTERS };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 void lk_text_buffer_init(lk_text_buffer *b, const lk_allocator *allocator) {
     *b = (lk_text_buffer){.allocator = allocator};

@@ -8,7 +8,7 @@
 #include "lk/tokenizer.h"
 #include "lk_test.h"
 #include "test_folder.h"
-#include "text/normalize.h"
+#include "text/unicode/normalize.h"
 
 static double now_ms(void) {
     struct timespec t;

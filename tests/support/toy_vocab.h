@@ -5,8 +5,8 @@
 
 #include "base/bytes.h"
 #include "lk_test.h"
-#include "text/byte_chars.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/byte_chars.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { TOY_MAX = 2048, TOY_TEXT = 1 << 18 };
 

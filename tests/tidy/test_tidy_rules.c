@@ -44,7 +44,7 @@ LK_TEST(include_walls) {
     EXPECT(2, "include");
     include_in("src/audio/mel.c", "#include \"ops/ops.h\"\n");
     EXPECT(1, "include");
-    include_in("src/text/bpe.c", "#include \"ops/math.h\"\n");
+    include_in("src/text/tokenizer/bpe.c", "#include \"ops/math.h\"\n");
     EXPECT(1, "include");
     include_in("src/engine/step.c", "#include \"api/check.h\"\n");
     EXPECT(1, "include");

@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "lk_test.h"
-#include "text/pre_splitter.h"
-#include "text/unicode.h"
+#include "text/splitters/pre_splitter.h"
+#include "text/unicode/unicode.h"
 
 /* White space as the tokenizers' libraries know it, to stand for \s (PCRE2 adds U+180E) inside and
  * outside of a bracket. */

@@ -7,7 +7,7 @@
 
 #include "lk/tokenizer.h"
 #include "lk_test.h"
-#include "text/normalize.h"
+#include "text/unicode/normalize.h"
 #include "toy_vocab.h"
 
 enum { MAX_TEXT = 6000 };

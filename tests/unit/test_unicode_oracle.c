@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "lk_test.h"
-#include "text/normalize.h"
-#include "text/unicode.h"
+#include "text/unicode/normalize.h"
+#include "text/unicode/unicode.h"
 
 static int is_newer(const char *version, const char *other) {
     return strtod(version, NULL) > strtod(other, NULL);

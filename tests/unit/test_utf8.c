@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "lk/tokenizer.h"
 #include "lk_test.h"
-#include "text/normalize.h"
-#include "text/unicode.h"
+#include "text/unicode/normalize.h"
+#include "text/unicode/unicode.h"
 
 #define FFFD "\xEF\xBF\xBD"
 

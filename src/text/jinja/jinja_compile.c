@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "text/jinja/jinja_compiler.h"
-#include "text/normalize.h"
+#include "text/unicode/normalize.h"
 
 static bool statements(lk_jcompiler *c, const char *const *ends);
 

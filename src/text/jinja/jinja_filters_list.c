@@ -4,7 +4,7 @@
 #include "text/jinja/jinja_builtins.h"
 #include "text/jinja/jinja_number.h"
 #include "text/jinja/jinja_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #define FILTER(name)                                                                               \
     bool lk_jfilter_##name(lk_jvm *vm, lk_jvalue v, const lk_jvalue *p, const lk_jargs *args,      \

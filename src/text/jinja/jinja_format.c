@@ -6,7 +6,7 @@
 #include "text/jinja/jinja_builtins.h"
 #include "text/jinja/jinja_number.h"
 #include "text/jinja/jinja_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #define MAX_WIDTH 10000u /* of one formatted value */
 

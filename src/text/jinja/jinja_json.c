@@ -7,7 +7,7 @@
 #include "text/jinja/jinja_builtins.h"
 #include "text/jinja/jinja_number.h"
 #include "text/jinja/jinja_text.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 static bool write_at(lk_jvm *vm, lk_jbuild *out, lk_jvalue v, const lk_jjson_style *style,
                      uint32_t depth);

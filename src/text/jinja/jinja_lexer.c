@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 enum { IN_TEXT, IN_BLOCK, IN_PRINT };
 

@@ -3,7 +3,7 @@
 
 #include "text/jinja/jinja_builtins.h"
 #include "text/jinja/jinja_vm.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 static const char *operator_name(lk_jop op) {
     switch (op) {

@@ -3,7 +3,7 @@
 
 #include "text/jinja/jinja_number.h"
 #include "text/jinja/jinja_vm.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 static bool repr_at(lk_jvm *vm, lk_jbuild *out, lk_jvalue v, int depth);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "text/jinja/jinja_value.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 static size_t count_chars(const uint8_t *bytes, size_t n) {
     size_t count = 0;

@@ -1,7 +1,7 @@
 /* jinja_text.c - stripping, cases, replacing, lines and padding of strings. */
 #include "text/jinja/jinja_text.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 bool lk_jis_space(uint32_t cp) {
     return (lk_unicode_prop(cp) & LK_PROP_WHITE_SPACE) != 0 || (cp >= 0x1C && cp <= 0x1F);

@@ -1,7 +1,0 @@
-/* pre_llama_bpe.c - the words of Llama 3: numbers in groups of at most three. See pre_llama.h. */
-#include "text/pre_llama.h"
-#include "text/pre_splitter.h"
-
-size_t lk_pre_llama_bpe(const uint8_t *text, size_t n, size_t pos) {
-    return lk_pre_llama(text, n, pos, 3);
-}
