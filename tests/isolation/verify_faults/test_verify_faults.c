@@ -123,8 +123,10 @@ LK_TEST(each_fault_is_found_and_named) {
 LK_TEST(without_a_fault_all_is_silent) {
     const finding f = run(FAULT_NONE, NULL);
     CHECK_MSG(f.experiment == NULL, "%s differs", f.experiment != NULL ? f.experiment : "");
-    const finding heard = run(FAULT_NONE, "audio");
-    CHECK_MSG(heard.experiment == NULL, "audio differs");
+    if (lk_test_size(0, 0, 1) != 0) { /* else unit.tool_verify does this */
+        const finding heard = run(FAULT_NONE, "audio");
+        CHECK_MSG(heard.experiment == NULL, "audio differs");
+    }
 }
 
 LK_TEST(each_fault_under_the_whole_suite) {
