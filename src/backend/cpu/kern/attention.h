@@ -12,10 +12,13 @@ typedef struct lk_attn_sum {
     float l;
 } lk_attn_sum;
 
+/* Lines fetched in one turn of the softmax's loops, for one or two queries. */
+enum { LK_ATTN_FETCH_SOFTMAX = 4 * LK_VEC_LANES / 16 };
+
 /* Scores s to exp(s - m), zeros around the keys of `span` up to multiples of 16; m and l of the
- * chunk. */
+ * chunk. `ahead` may be NULL. */
 LK_INLINE lk_attn_sum lk_attn_softmax(float *s, lk_attn_span span, float scale, float soft_cap,
-                                      uint32_t *flag) {
+                                      lk_attn_ahead *ahead, uint32_t *flag) {
     const size_t low = span.begin / 16 * 16;
     const size_t high = (span.end + 15) / 16 * 16;
     for (size_t j = low; j < span.begin; j++) {
@@ -27,6 +30,9 @@ LK_INLINE lk_attn_sum lk_attn_softmax(float *s, lk_attn_span span, float scale, 
     lk_vi largest = lk_vi_zero();
     lk_vf m = lk_vf_zero();
     for (size_t j = low; j < high; j += LK_VEC_LANES) {
+        if (ahead != NULL) {
+            lk_attn_fetch(ahead, LK_ATTN_FETCH_SOFTMAX);
+        }
         lk_vf v = lk_vf_mul(lk_vf_load(s + j), lk_vf_set(scale));
         largest = lk_vi_max_u32(largest, lk_vi_magnitude(v));
         if (soft_cap != 0.0f) {
@@ -46,6 +52,9 @@ LK_INLINE lk_attn_sum lk_attn_softmax(float *s, lk_attn_span span, float scale, 
         p[v] = lk_vf_zero();
     }
     for (size_t j = low; j < high; j += 16) {
+        if (ahead != NULL) {
+            lk_attn_fetch(ahead, 4);
+        }
 #pragma GCC unroll 2
         for (size_t v = 0; v < LK_S16_VECS; v++) {
             const size_t k = j + v * LK_VEC_LANES;
@@ -150,9 +159,9 @@ LK_INLINE lk_attn_span lk_attn_span_of(const lk_attn_args *args, size_t i, size_
  * chunks, or into a part. */
 LK_INLINE void lk_attn_begin(lk_kv_format v_format, const lk_attn_args *args, size_t i,
                              size_t i_chunk, float d[LK_ATTN_MAX_GROUPS][LK_CHUNK],
-                             lk_attn_work *work, lk_attn_active *active) {
-    const lk_attn_sum c =
-        lk_attn_softmax(work->s[i], active->span, args->scale, args->soft_cap, args->flag[i]);
+                             lk_attn_ahead *ahead, lk_attn_work *work, lk_attn_active *active) {
+    const lk_attn_sum c = lk_attn_softmax(work->s[i], active->span, args->scale, args->soft_cap,
+                                          ahead, args->flag[i]);
     lk_attn_weigh(v_format, work->s[i], active->span, lk_attn_groups(args->head_dim), d,
                   work->w[i]);
     active->w = (const float(*)[LK_CHUNK])work->w[i];
@@ -174,10 +183,9 @@ LK_INLINE void lk_attn_begin(lk_kv_format v_format, const lk_attn_args *args, si
     }
 }
 
-/* Chunk i_chunk. next_keys, next_values: of the next chunk, asked for meanwhile. */
+/* Chunk i_chunk; `ahead` is fetched meanwhile. */
 LK_INLINE void lk_attn_chunk(lk_kv_format v_format, const lk_attn_args *args, size_t i_chunk,
-                             const uint8_t *next_keys, const uint8_t *next_values,
-                             lk_attn_work *work) {
+                             lk_attn_ahead *ahead, lk_attn_work *work) {
     const uint8_t *values = args->v_blocks[i_chunk];
     size_t n_active = 0;
     lk_attn_active active[LK_ATTN_MAX_QUERIES];
@@ -198,17 +206,44 @@ LK_INLINE void lk_attn_chunk(lk_kv_format v_format, const lk_attn_args *args, si
     }
     const size_t low = seen.begin / 16 * 16;
     const size_t high = (seen.end + 15) / 16 * 16;
-    lk_attn_scores(args, &work->queries, args->k_blocks[i_chunk],
-                   (lk_attn_ahead){next_keys, next_keys + work->k_bytes}, low, high, work->s);
+    lk_attn_scores(args, &work->queries, args->k_blocks[i_chunk], ahead, low, high, work->s);
+    /* f16 chunks take their loops long enough to ask for everything there. */
+    lk_attn_ahead *soft_ahead = args->k_format == LK_KV_FORMAT_Q8_0 && n_active <= 2 ? ahead : NULL;
     alignas(64) float d[LK_ATTN_MAX_GROUPS][LK_CHUNK];
     if (v_format == LK_KV_FORMAT_Q8_0) {
         lk_attn_scales(values, args->head_dim, low, high, d);
     }
     for (size_t a = 0; a < n_active; a++) {
-        lk_attn_begin(v_format, args, index[a], i_chunk, d, work, &active[a]);
+        lk_attn_begin(v_format, args, index[a], i_chunk, d, soft_ahead, work, &active[a]);
     }
-    lk_attn_sum_values(v_format, values, args->head_dim, seen,
-                       (lk_attn_ahead){next_values, next_values + work->v_bytes}, active, n_active);
+    lk_attn_sum_values(v_format, values, args->head_dim, seen, ahead, active, n_active);
+}
+
+/* What to fetch during chunk c of [begin, end): the next keys and values. The first chunk's keys
+ * are asked for at once, its values while they are multiplied. */
+LK_INLINE lk_attn_ahead lk_attn_plan(const lk_attn_args *args, const lk_attn_work *work,
+                                     size_t begin, size_t c, size_t end) {
+    lk_attn_ahead ahead = {.at = args->k_blocks[c]};
+    if (c == begin) {
+        for (size_t line = 0; line < work->k_bytes; line += 64) {
+            __builtin_prefetch(args->k_blocks[c] + line, 0, 2);
+        }
+        ahead.at = args->v_blocks[c];
+        ahead.end = ahead.at + work->v_bytes;
+    } else if (c + 1 < end) {
+        ahead.at = args->k_blocks[c + 1];
+        ahead.end = ahead.at + work->k_bytes;
+    } else {
+        ahead.end = ahead.at;
+    }
+    if (c + 1 < end) {
+        ahead.more[0].at = args->v_blocks[c + 1];
+        ahead.more[0].n_bytes = work->v_bytes;
+        ahead.more[1].at = args->k_blocks[c + 1];
+        ahead.more[1].n_bytes = work->k_bytes;
+        ahead.n_more = c == begin ? 2 : 1;
+    }
+    return ahead;
 }
 
 LK_INLINE void lk_attn_all_chunks(lk_kv_format v_format, const lk_attn_args *args) {
@@ -229,8 +264,8 @@ LK_INLINE void lk_attn_all_chunks(lk_kv_format v_format, const lk_attn_args *arg
         end = args->chunk_end < end ? args->chunk_end : end;
     }
     for (size_t c = begin; c < end; c++) {
-        lk_attn_chunk(v_format, args, c, args->k_blocks[c + 1 < end ? c + 1 : c],
-                      args->v_blocks[c + 1 < end ? c + 1 : c], &work);
+        lk_attn_ahead ahead = lk_attn_plan(args, &work, begin, c, end);
+        lk_attn_chunk(v_format, args, c, &ahead, &work);
     }
     for (size_t i = 0; !args->in_parts && i < args->n_queries; i++) {
         lk_attn_put(work.all[i], work.o[i], args->has_sinks ? &args->sink[i] : NULL, args->head_dim,

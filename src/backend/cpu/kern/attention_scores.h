@@ -13,7 +13,7 @@
 enum {
     LK_ATTN_MAX_GROUPS = LK_MAX_HEAD_DIM / LK_KV_GROUP,
     LK_ATTN_KEYS = 16,                        /* keys whose scores are computed together */
-    LK_ATTN_FETCH_Q8 = 5 * LK_VEC_LANES / 16, /* lines fetched for 16 bytes of LK_VEC_LANES keys */
+    LK_ATTN_FETCH_Q8 = 2 * LK_VEC_LANES / 16, /* lines fetched for 16 bytes of LK_VEC_LANES keys */
     LK_ATTN_WIDE_FROM = 4 /* from so many queries on f16 keys are first unpacked to binary32 */
 };
 
@@ -27,10 +27,16 @@ typedef struct lk_attn_queries {
 } lk_attn_queries;
 
 /* What is brought into the second-level cache ahead of its use, a few lines at a time: a decoding
- * step meets keys and values that come from memory. */
+ * step meets keys and values that come from memory. Blocks in the order of their use; the core can
+ * wait for a few lines only, so they are spread over all that a chunk takes, the softmax too. */
 typedef struct lk_attn_ahead {
     const uint8_t *at;
     const uint8_t *end;
+    size_t n_more; /* blocks behind this one, the next one last */
+    struct {
+        const uint8_t *at;
+        size_t n_bytes;
+    } more[2];
 } lk_attn_ahead;
 
 LK_INLINE void lk_attn_fetch(lk_attn_ahead *ahead, int n_lines) {
@@ -38,7 +44,13 @@ LK_INLINE void lk_attn_fetch(lk_attn_ahead *ahead, int n_lines) {
     for (int i = 0; i < n_lines; i++) {
         __builtin_prefetch(ahead->at + 64 * i, 0, 2);
     }
-    ahead->at = ahead->at < ahead->end ? ahead->at + 64 * n_lines : ahead->at;
+    if (ahead->at < ahead->end) {
+        ahead->at += 64 * n_lines;
+    } else if (ahead->n_more > 0) {
+        ahead->n_more--;
+        ahead->at = ahead->more[ahead->n_more].at;
+        ahead->end = ahead->at + ahead->more[ahead->n_more].n_bytes;
+    }
 }
 
 LK_INLINE size_t lk_attn_groups(size_t head_dim) {
@@ -270,7 +282,7 @@ LK_INLINE void lk_attn_scores_f16(const lk_attn_queries *queries, size_t n_queri
 /* Products of every query with keys [begin, end), multiples of sixteen, of a chunk, before the
  * scale. */
 LK_INLINE void lk_attn_scores(const lk_attn_args *args, const lk_attn_queries *queries,
-                              const uint8_t *block, lk_attn_ahead ahead, size_t begin, size_t end,
+                              const uint8_t *block, lk_attn_ahead *ahead, size_t begin, size_t end,
                               float s[LK_ATTN_MAX_QUERIES][LK_CHUNK]) {
     const size_t n = args->n_queries;
     const size_t head_dim = args->head_dim;
@@ -278,7 +290,7 @@ LK_INLINE void lk_attn_scores(const lk_attn_args *args, const lk_attn_queries *q
         alignas(64) float d[LK_ATTN_MAX_GROUPS][LK_CHUNK];
         lk_attn_scales(block, head_dim, begin, end, d);
         for (size_t j = begin; j < end; j += LK_VEC_LANES) {
-            lk_attn_scores_q8(queries, n, block, &ahead, head_dim, j, d, s);
+            lk_attn_scores_q8(queries, n, block, ahead, head_dim, j, d, s);
         }
         return;
     }
@@ -287,7 +299,7 @@ LK_INLINE void lk_attn_scores(const lk_attn_args *args, const lk_attn_queries *q
             const float *keys = (const float *)(const void *)block + j * head_dim;
             lk_attn_scores_wide(LK_WEIGHTS_F32, queries, n, keys, head_dim, head_dim, j, s);
         } else {
-            lk_attn_scores_f16(queries, n, block, &ahead, head_dim, j, s);
+            lk_attn_scores_f16(queries, n, block, ahead, head_dim, j, s);
         }
     }
 }

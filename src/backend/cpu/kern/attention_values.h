@@ -226,9 +226,9 @@ LK_INLINE void lk_attn_sum_head(lk_attn_source source, int n_q, const uint8_t *b
     const size_t width = (size_t)n_v * LK_VEC_LANES;
     size_t k = 0;
     if (source ==
-        LK_ATTN_Q8_0) { /* as many lines as scales have; the loop over the values the rest */
+        LK_ATTN_Q8_0) { /* twice the lines that scales have; the loop over the values the rest */
         for (size_t line = 0; line < lk_attn_groups(head_dim); line++) {
-            lk_attn_fetch(ahead, LK_CHUNK * sizeof(float) / 64);
+            lk_attn_fetch(ahead, 2 * LK_CHUNK * sizeof(float) / 64);
         }
     }
     for (; k + width <= head_dim; k += width) {
@@ -279,7 +279,7 @@ LK_INLINE void lk_attn_sum_wide(lk_attn_source source, lk_attn_source wide, cons
 
 /* The values of one chunk for all queries that see keys of it. */
 LK_INLINE void lk_attn_sum_values(lk_kv_format format, const uint8_t *block, size_t head_dim,
-                                  lk_attn_span seen, lk_attn_ahead ahead,
+                                  lk_attn_span seen, lk_attn_ahead *ahead,
                                   const lk_attn_active *queries, size_t n_queries) {
     const lk_attn_source source = format == LK_KV_FORMAT_F32   ? LK_ATTN_F32
                                   : format == LK_KV_FORMAT_F16 ? LK_ATTN_F16
@@ -288,15 +288,15 @@ LK_INLINE void lk_attn_sum_values(lk_kv_format format, const uint8_t *block, siz
                                 : format == LK_KV_FORMAT_F16 ? LK_ATTN_WIDE_F16
                                                              : LK_ATTN_WIDE_Q8_0;
     if (n_queries >= LK_ATTN_WIDE_FROM) {
-        lk_attn_sum_wide(source, wide, block, head_dim, seen, &ahead, queries, n_queries);
+        lk_attn_sum_wide(source, wide, block, head_dim, seen, ahead, queries, n_queries);
         return;
     }
     size_t i = 0;
     for (; i + 2 <= n_queries; i += 2) {
-        lk_attn_sum_head(source, 2, block, head_dim, &ahead, queries + i);
+        lk_attn_sum_head(source, 2, block, head_dim, ahead, queries + i);
     }
     for (; i < n_queries; i++) {
-        lk_attn_sum_head(source, 1, block, head_dim, &ahead, queries + i);
+        lk_attn_sum_head(source, 1, block, head_dim, ahead, queries + i);
     }
 }
 
