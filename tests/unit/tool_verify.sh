@@ -68,6 +68,11 @@ run 2 "$model" --audio a.wav
 says '--audio needs the encoder'
 run 2 "$model" --mmproj a.gguf
 says '--mmproj needs a recording with --audio'
+run 2 "$model" --chat-template chatml
+says '--chat-template is for --mmproj FILE --audio FILE'
+# shellcheck disable=SC2086
+run 2 $LK_DATA/omni/tiny-omni-Q4_K_M.gguf $heard --chat-template nothing
+says '--chat-template nothing is neither a file'
 run 2 "$model" --set clip=1
 says 'a recording is missing'
 run 2 "$model" --projector device

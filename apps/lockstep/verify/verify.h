@@ -37,8 +37,9 @@ typedef struct verify_options {
     const char *report; /* files, or NULL */
     const char *json;
     const char *junit;
-    const char *mmproj; /* the audio encoder's file, or NULL */
-    const char *audio;  /* a recording, or NULL */
+    const char *mmproj;        /* the audio encoder's file, or NULL */
+    const char *audio;         /* a recording, or NULL */
+    const char *chat_template; /* of its question: a file or a name; NULL: the model's own */
     const char *api_key;
     const char *set;     /* factors of --only case */
     verify_factors keep; /* of these, what its solo run has too */

@@ -94,8 +94,8 @@ bool verify_clips_read(verify_clip clips[VERIFY_N_CLIPS], const char *path) {
 }
 
 /* The prompt with one token for the recording. */
-static int32_t *make_prompt(const lk_model *model, size_t *n) {
-    const lk_conversation_options options = {.system = NULL};
+static int32_t *make_prompt(const lk_model *model, const char *chat_template, size_t *n) {
+    const lk_conversation_options options = {.chat_template = chat_template};
     lk_conversation c;
     lk_chat_prompt *prompt = NULL;
     int32_t *ids = NULL;
@@ -112,7 +112,8 @@ static int32_t *make_prompt(const lk_model *model, size_t *n) {
     return ids;
 }
 
-static bool place(verify_clip *clip, const lk_projector *projector, const lk_model *model) {
+static bool place(verify_clip *clip, const lk_projector *projector, const char *chat_template,
+                  const lk_model *model) {
     lk_media_span span;
     lk_error err;
     const lk_audio_vectors vectors = {
@@ -120,7 +121,7 @@ static bool place(verify_clip *clip, const lk_projector *projector, const lk_mod
     if (vectors.n == 0) {
         return lk_console_error("verify", "the recording is too short: it gives no token") == 0;
     }
-    clip->ids = make_prompt(model, &clip->n_ids);
+    clip->ids = make_prompt(model, chat_template, &clip->n_ids);
     if (clip->ids == NULL) {
         return false;
     }
@@ -134,7 +135,7 @@ static bool place(verify_clip *clip, const lk_projector *projector, const lk_mod
 }
 
 bool verify_clips_place(verify_clip clips[VERIFY_N_CLIPS], const char *mmproj,
-                        const lk_model *model) {
+                        const char *chat_template, const lk_model *model) {
     lk_error err;
     lk_projector *projector = NULL;
     lk_model_params params = LK_MODEL_PARAMS_INIT;
@@ -144,7 +145,7 @@ bool verify_clips_place(verify_clip clips[VERIFY_N_CLIPS], const char *mmproj,
     }
     bool ok = true;
     for (int i = 0; ok && i < VERIFY_N_CLIPS; i++) {
-        ok = place(&clips[i], projector, model);
+        ok = place(&clips[i], projector, chat_template, model);
     }
     lk_projector_close(projector);
     return ok;

@@ -25,10 +25,10 @@ enum { VERIFY_FORWARDS, VERIFY_BACKWARDS, VERIFY_N_CLIPS };
 
 /* Reads the recording. Prints the reason of a failure; deinit in any case. */
 bool verify_clips_read(verify_clip clips[VERIFY_N_CLIPS], const char *path);
-/* The prompts, by the model's own chat template, for the projector's number of tokens. Prints the
- * reason of a failure. */
+/* The prompts, by a chat template (NULL: the model's own), for the projector's number of tokens.
+ * Prints the reason of a failure. */
 bool verify_clips_place(verify_clip clips[VERIFY_N_CLIPS], const char *mmproj,
-                        const lk_model *model);
+                        const char *chat_template, const lk_model *model);
 void verify_clips_deinit(verify_clip clips[VERIFY_N_CLIPS]);
 
 /* What is asked about it. */

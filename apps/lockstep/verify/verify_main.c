@@ -182,11 +182,13 @@ static int verdict_of(const verify *v) {
 void verify_command_start(const verify *v, char *text, size_t size) {
     const verify_options *o = v->options;
     const bool is_self = strcmp(o->target, "self") == 0;
-    (void)snprintf(text, size, "lockstep verify%s%s%s%s%s%s%s%s", o->model != NULL ? " " : "",
+    (void)snprintf(text, size, "lockstep verify%s%s%s%s%s%s%s%s%s%s", o->model != NULL ? " " : "",
                    o->model != NULL ? o->model : "", is_self ? "" : " --target ",
                    is_self ? "" : o->target, o->mmproj != NULL ? " --mmproj " : "",
                    o->mmproj != NULL ? o->mmproj : "", o->audio != NULL ? " --audio " : "",
-                   o->audio != NULL ? o->audio : "");
+                   o->audio != NULL ? o->audio : "",
+                   o->chat_template != NULL ? " --chat-template " : "",
+                   o->chat_template != NULL ? o->chat_template : "");
 }
 
 static bool write_reports(const verify *v) {
@@ -213,7 +215,8 @@ static int record(verify *v) {
 
 static bool make_prompts(verify *v) {
     const bool has_place = v->options->mmproj != NULL && v->model != NULL;
-    if (has_place && !verify_clips_place(v->clips, v->options->mmproj, v->model)) {
+    if (has_place &&
+        !verify_clips_place(v->clips, v->options->mmproj, v->options->chat_template, v->model)) {
         return false;
     }
     if (!verify_prompts_init(v)) {

@@ -19,6 +19,7 @@ static const char help[] =
     "                       http://HOST:PORT (OpenAI's API; MODEL may be left out)\n"
     "  --max-requests N, --max-seconds N, --api-key KEY    of such a server\n"
     "  --mmproj FILE, --audio FILE    the encoder's file and a recording: hear it in company too\n"
+    "  --chat-template FILE|NAME      for the question about it, where the model has none\n"
     "  --suite NAME         quick (default), full or soak\n"
     "  --only NAME,...      these experiments; --only list shows all\n"
     "  --report FILE.html   a page to attach to a bug report; --json FILE, --junit FILE\n"
@@ -144,6 +145,10 @@ static bool check_audio(const verify_options *o) {
                                              : "--mmproj needs a recording with --audio");
         return false;
     }
+    if (o->chat_template != NULL && o->mmproj == NULL) {
+        (void)lk_console_error("verify", "--chat-template is for --mmproj FILE --audio FILE");
+        return false;
+    }
     if (o->audio != NULL && o->mmproj == NULL && strcmp(o->target, "self") == 0) {
         (void)lk_console_error("verify", "--audio needs the encoder's file with --mmproj");
         return false;
@@ -182,6 +187,7 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--api-key", NULL, LK_OPTION_TEXT, &o->api_key, 0, 0, NULL},
         {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
         {"--audio", NULL, LK_OPTION_TEXT, &o->audio, 0, 0, NULL},
+        {"--chat-template", NULL, LK_OPTION_TEXT, &o->chat_template, 0, 0, NULL},
         {"--projector", NULL, LK_OPTION_TEXT, &r.projector, 0, 0, NULL},
         {"--keep", NULL, LK_OPTION_TEXT, &r.keep, 0, 0, NULL},
         {"--set", NULL, LK_OPTION_TEXT, &o->set, 0, 0, NULL},
