@@ -29,6 +29,7 @@ typedef struct lib_context {
     llama_abi_batch batch; /* arrays of `capacity` */
     int32_t capacity;
     int32_t *seq_ids; /* what batch.seq_id points into */
+    int32_t width;    /* of vectors that stand for tokens */
 } lib_context;
 
 static void free_context(const llama_library *lib, lib_context *c) {
@@ -202,6 +203,7 @@ static verify_status begin(void *engine, const verify_point *p, int32_t n_slots,
         return VERIFY_BROKEN;
     }
     c->n_slots = n_slots;
+    c->width = t->lib.llama_model_n_embd_inp(model);
     c->context = t->lib.llama_init_from_model(model, block);
     c->memory = c->context != NULL ? t->lib.llama_get_memory(c->context) : NULL;
     if (c->memory == NULL || (p->value[VERIFY_WARMUP] != 0 && !warm_up(&t->lib, c))) {
@@ -219,6 +221,23 @@ static void end(void *engine, void *context) {
     free_context(&t->lib, context);
 }
 
+/* Rows as vectors, all of a call or none: memory that the caller frees, or NULL with the reason. */
+static float *gather_vectors(const lib_context *c, const verify_step_row *rows, size_t n_rows,
+                             char why[VERIFY_WHY]) {
+    const size_t width = (size_t)c->width;
+    float *vectors = calloc(n_rows * width + 1, sizeof vectors[0]);
+    (void)snprintf(why, VERIFY_WHY, "out of memory");
+    for (size_t i = 0; i < n_rows && vectors != NULL; i++) {
+        if (rows[i].vector == NULL || rows[i].n_vector != width) {
+            (void)snprintf(why, VERIFY_WHY, "%s", verify_capability_name(VERIFY_CAN_MIX));
+            free(vectors);
+            return NULL;
+        }
+        memcpy(vectors + i * width, rows[i].vector, width * sizeof vectors[0]);
+    }
+    return vectors;
+}
+
 static verify_step_status decode(void *engine, void *context, const verify_step_row *rows,
                                  size_t n_rows, verify_step_report *report) {
     lib_target *t = engine;
@@ -229,15 +248,26 @@ static verify_step_status decode(void *engine, void *context, const verify_step_
                        c->capacity);
         return VERIFY_STEP_FAILED;
     }
+    bool has_vectors = false;
     for (size_t i = 0; i < n_rows; i++) {
+        has_vectors = has_vectors || rows[i].vector != NULL;
         c->batch.token[i] = rows[i].token;
         c->batch.pos[i] = (int32_t)rows[i].pos;
         c->seq_ids[i] = rows[i].slot;
         c->batch.wants_logits[i] = rows[i].wants_logits;
     }
-    c->batch.n_tokens = (int32_t)n_rows;
-    const int32_t status = t->lib.llama_decode(c->context, c->batch);
+    llama_abi_batch batch = c->batch;
+    batch.n_tokens = (int32_t)n_rows;
+    if (has_vectors) {
+        batch.embeddings = gather_vectors(c, rows, n_rows, report->why);
+        batch.token = NULL;
+        if (batch.embeddings == NULL) {
+            return VERIFY_STEP_FAILED;
+        }
+    }
+    const int32_t status = t->lib.llama_decode(c->context, batch);
     t->lib.llama_synchronize(c->context);
+    free(batch.embeddings);
     if (status == LLAMA_ABI_DONE) {
         t->lib.last_error[0] = '\0';
         return VERIFY_STEP_DONE;
@@ -393,7 +423,7 @@ verify_status verify_open_lib(const verify_source *source, verify_target **out,
         .ops = &ops,
         .can = VERIFY_CAN_STEPS | VERIFY_CAN_BITS | VERIFY_CAN_IDS | VERIFY_CAN_LOGPROBS |
                VERIFY_CAN_FORK | VERIFY_CAN_TRUNCATE | VERIFY_CAN_RESTART | VERIFY_CAN_REFUSE |
-               VERIFY_CAN_MODELS | VERIFY_CAN_PROMPTS,
+               VERIFY_CAN_MODELS | VERIFY_CAN_PROMPTS | VERIFY_CAN_VECTORS,
         .factors = VERIFY_BIT(VERIFY_THREADS) | VERIFY_BIT(VERIFY_ROWS) |
                    VERIFY_BIT(VERIFY_K_TYPE) | VERIFY_BIT(VERIFY_V_TYPE) | VERIFY_BIT(VERIFY_ISA) |
                    VERIFY_BIT(VERIFY_REPACK) | VERIFY_BIT(VERIFY_ATTENTION) |

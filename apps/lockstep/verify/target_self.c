@@ -277,6 +277,7 @@ verify_status verify_open_self(const verify_source *source, verify_target **out,
         .can = VERIFY_CAN_STEPS | VERIFY_CAN_BITS | VERIFY_CAN_IDS | VERIFY_CAN_FORK |
                VERIFY_CAN_TRUNCATE | VERIFY_CAN_RESTART | VERIFY_CAN_CANCEL | VERIFY_CAN_REFUSE |
                VERIFY_CAN_SAMPLE | VERIFY_CAN_OVERLAP | VERIFY_CAN_MODELS | VERIFY_CAN_PROMPTS |
+               VERIFY_CAN_VECTORS | VERIFY_CAN_MIX |
                (self->mmproj != NULL ? (uint32_t)VERIFY_CAN_HEAR : 0u),
         .factors = VERIFY_BIT(VERIFY_THREADS) | VERIFY_BIT(VERIFY_ROWS) |
                    VERIFY_BIT(VERIFY_K_TYPE) | VERIFY_BIT(VERIFY_V_TYPE) | VERIFY_BIT(VERIFY_ISA) |

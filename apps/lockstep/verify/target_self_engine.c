@@ -94,9 +94,11 @@ static lk_status submit(engine_stream *s, lk_engine *engine, lk_error *err) {
     params.flags = LK_REQUEST_DIGESTS;
     if (clip != NULL) {
         span = (lk_media_span){clip->first, s->heard.n, s->heard.vectors};
-        params.media = &span;
-        params.n_media = 1;
+    } else if (s->stream->vector != NULL) {
+        span = (lk_media_span){s->stream->i_vector, 1, s->stream->vector};
     }
+    params.media = &span;
+    params.n_media = span.n > 0;
     params.on_event = on_event;
     params.ctx = s;
     return lk_engine_submit(engine, &params, &s->request, err);
@@ -116,11 +118,10 @@ static verify_status hear_all(verify_self *self, engine_run *r, const verify_arr
     return status;
 }
 
-static verify_status follow(engine_run *r, lk_engine *engine, const verify_arrival *arrivals,
-                            int32_t n, char why[VERIFY_WHY]) {
+/* A request that the engine does not take is a stream that fails; others that wait for it begin. */
+static void follow(engine_run *r, lk_engine *engine, const verify_arrival *arrivals, int32_t n) {
     lk_error err;
-    verify_status status = VERIFY_RAN;
-    for (int32_t i = 0; i < n && status == VERIFY_RAN; i++) {
+    for (int32_t i = 0; i < n; i++) {
         engine_stream *s = &r->streams[arrivals[i].stream];
         (void)pthread_mutex_lock(&r->lock);
         while (!may_begin(r, &arrivals[i])) {
@@ -128,9 +129,9 @@ static verify_status follow(engine_run *r, lk_engine *engine, const verify_arriv
         }
         (void)pthread_mutex_unlock(&r->lock);
         if (submit(s, engine, &err) != LK_OK) {
-            (void)snprintf(why, VERIFY_WHY, "the engine took no request: %.300s", err.message);
+            (void)snprintf(s->output->failure, sizeof s->output->failure,
+                           "the engine took no request: %.300s", err.message);
             s->done = true;
-            status = VERIFY_FAILED;
         }
     }
     for (int32_t i = 0; i < n; i++) {
@@ -139,7 +140,6 @@ static verify_status follow(engine_run *r, lk_engine *engine, const verify_arriv
             (void)lk_request_wait(s->request, 0, NULL);
         }
     }
-    return status;
 }
 
 static lk_status create(verify_self *self, lk_model *model, const verify_schedule *s,
@@ -201,7 +201,7 @@ verify_status verify_self_run_engine(verify_self *self, const verify_schedule *s
     const double start = lk_console_seconds();
     status = hear_all(self, &r, arrivals, n, p, why);
     if (status == VERIFY_RAN) {
-        status = follow(&r, engine, arrivals, n, why);
+        follow(&r, engine, arrivals, n);
     }
     result->seconds = lk_console_seconds() - start;
     lk_engine_destroy(engine);

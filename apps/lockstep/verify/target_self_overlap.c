@@ -59,7 +59,7 @@ static void *intrude(void *arg) {
         const int32_t call = atomic_load(&x->inside);
         if (call != 0) {
             verify_step_report report = {0};
-            const verify_step_row row = {x->token, x->slot, 3, false, NULL};
+            const verify_step_row row = {.token = x->token, .slot = x->slot, .pos = 3};
             const double from = seconds_of(x->first_clock);
             const verify_step_status status =
                 x->ops->decode(x->engine, x->context, &row, 1, &report);

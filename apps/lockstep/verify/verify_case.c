@@ -147,6 +147,16 @@ static bool take_run(verify *v, verify_line *line, const verify_schedule *s,
     return true;
 }
 
+/* A signal came: what ran until then stands, the rest was not tried. */
+static void interrupt(verify *v, verify_line *line) {
+    v->is_broken = true;
+    if (line->n_differ == 0) {
+        line->verdict = VERDICT_UNABLE;
+        (void)snprintf(line->detail, sizeof line->detail, "interrupted%s",
+                       line->n_runs > 0 ? "; the runs until then were equal" : "");
+    }
+}
+
 void verify_run_line(verify *v, verify_line *line, const verify_schedule *s, const verify_point *p,
                      verify_factors subject, int32_t n_runs) {
     verify_point solo = *p;
@@ -163,7 +173,7 @@ void verify_run_line(verify *v, verify_line *line, const verify_schedule *s, con
         char why[VERIFY_WHY];
         verify_result result;
         if (lk_console_interrupt_status() != 0) {
-            verify_line_give_up(v, line, VERIFY_BROKEN, "interrupted");
+            interrupt(v, line);
             return;
         }
         if (!verify_result_init(&result, s, (v->target->can & VERIFY_CAN_BITS) != 0)) {

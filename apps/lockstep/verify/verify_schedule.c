@@ -310,6 +310,7 @@ uint32_t verify_schedule_needs(const verify_schedule *s) {
     for (int32_t i = 0; i < s->n_streams; i++) {
         set |= s->streams[i].temperature > 0 ? VERIFY_CAN_SAMPLE : 0;
         set |= s->streams[i].text == NULL ? VERIFY_CAN_PROMPTS : 0;
+        set |= s->streams[i].vector != NULL ? VERIFY_CAN_VECTORS : 0;
     }
     return set;
 }

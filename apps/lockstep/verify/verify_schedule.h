@@ -30,6 +30,10 @@ typedef struct verify_stream {
     float temperature;       /* 0: greedy */
     uint64_t seed;
     uint64_t key; /* equal for streams whose outputs must be equal */
+    const float
+        *vector;     /* [n_vector] takes the place of token i_vector of the prompt; NULL: none */
+    size_t n_vector; /* width of the model's embedding */
+    size_t i_vector;
 } verify_stream;
 
 typedef enum verify_op_kind {

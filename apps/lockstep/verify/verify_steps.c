@@ -56,13 +56,16 @@ static int32_t token_at(const steps *r, const slot *sl, int64_t pos) {
                                 : r->result->outputs[sl->stream].ids[i - stream->n_prompt];
 }
 
-/* What stands in the place of the token; NULL: nothing does. */
-static const float *vector_at(const steps *r, const slot *sl, int64_t pos) {
-    const verify_clip *clip = r->s->streams[sl->stream].clip;
+/* What stands in the place of the token, *n floats; NULL: nothing does. */
+static const float *vector_at(const steps *r, const slot *sl, int64_t pos, size_t *n) {
+    const verify_stream *stream = &r->s->streams[sl->stream];
+    const verify_clip *clip = stream->clip;
     const verify_heard *heard = &r->heard[sl->stream];
     const size_t i = clip != NULL ? (size_t)pos - clip->first : 0;
     const bool is_heard = clip != NULL && (size_t)pos >= clip->first && i < heard->n;
-    return is_heard ? heard->vectors + i * heard->width : NULL;
+    const bool is_given = stream->vector != NULL && (size_t)pos == stream->i_vector;
+    *n = is_heard ? heard->width : is_given ? stream->n_vector : 0;
+    return is_heard ? heard->vectors + i * heard->width : is_given ? stream->vector : NULL;
 }
 
 static void add_row(steps *r, const int64_t planned[VERIFY_MAX_SLOTS], int32_t i_slot) {
@@ -70,8 +73,10 @@ static void add_row(steps *r, const int64_t planned[VERIFY_MAX_SLOTS], int32_t i
     const verify_stream *stream = &r->s->streams[sl->stream];
     const int64_t pos = sl->length + planned[i_slot];
     const bool chooses = pos + 1 >= (int64_t)stream->n_prompt && stream->n > 0;
-    r->rows[r->n_rows++] = (verify_step_row){token_at(r, sl, pos), i_slot, pos,
-                                             chooses || r->s->wants_all, vector_at(r, sl, pos)};
+    verify_step_row *row = &r->rows[r->n_rows++];
+    *row =
+        (verify_step_row){token_at(r, sl, pos), i_slot, pos, chooses || r->s->wants_all, NULL, 0};
+    row->vector = vector_at(r, sl, pos, &row->n_vector);
 }
 
 /* Lays out the rows of a call; planned[slot]: how many each slot gets. */

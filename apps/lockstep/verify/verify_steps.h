@@ -12,7 +12,8 @@ typedef struct verify_step_row {
     int32_t slot;
     int64_t pos;
     bool wants_logits;
-    const float *vector; /* in the place of the token's own, or NULL */
+    const float *vector; /* [n_vector] in the place of the token's own, or NULL */
+    size_t n_vector;
 } verify_step_row;
 
 /* A recording as the engine's encoder gave it. */

@@ -99,6 +99,8 @@ const char *verify_capability_name(uint32_t capability) {
         {VERIFY_CAN_OVERLAP, "its contexts cannot be entered twice"},
         {VERIFY_CAN_MODELS, "it cannot open another model"},
         {VERIFY_CAN_HEAR, "it takes no recordings"},
+        {VERIFY_CAN_VECTORS, "it takes no vectors in the place of tokens"},
+        {VERIFY_CAN_MIX, "a call of it takes tokens or vectors, not both"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if ((capability & names[i].bit) != 0) {

@@ -45,7 +45,9 @@ enum {
     VERIFY_CAN_MODELS = 1 << 12,  /* can be opened with another model file */
     VERIFY_CAN_PROMPTS = 1 << 13, /* takes prompts as ids: verify_stream.text may be NULL */
     VERIFY_NEEDS_TEXT = 1 << 14,  /* takes prompts as text: ids are not looked at */
-    VERIFY_CAN_HEAR = 1 << 15     /* takes recordings (verify_stream.clip) */
+    VERIFY_CAN_HEAR = 1 << 15,    /* takes recordings (verify_stream.clip) */
+    VERIFY_CAN_VECTORS = 1 << 16, /* takes vectors in the place of tokens ... */
+    VERIFY_CAN_MIX = 1 << 17      /* ... in one call with tokens */
 };
 
 typedef enum verify_status {

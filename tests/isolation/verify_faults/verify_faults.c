@@ -27,6 +27,7 @@ static verify_step_row *rows; /* of the last call */
 static size_t n_rows;
 static float *changed; /* a row of logits */
 static uint64_t first_seed;
+static bool has_refused; /* this context, a row that is not finite */
 static uint32_t n_calls_ever;
 static verify_heard last_heard; /* of the context under way */
 
@@ -70,12 +71,14 @@ static verify_status begin(void *engine, const verify_point *p, int32_t n_slots,
     memset(slots, 0, sizeof slots);
     verify_heard_deinit(&last_heard);
     first_seed = 0;
+    has_refused = false;
     return real->begin(engine, p, n_slots, n_positions, max_rows, context, why);
 }
 
 /* What the call really gets: other tokens stand for other content of the cache. */
 static void spoil_row(verify_step_row *row, size_t i_of_slot) {
     memory *m = &slots[row->slot];
+    row->vector = planted == FAULT_INPUT ? NULL : row->vector;
     const bool is_late = planted == FAULT_LOAD && point.value[VERIFY_LOAD] != 0 &&
                          n_calls_ever % 17 == 5 && row->pos > 4;
     if (planted == FAULT_STALE && row->pos >= 4 && row->pos < 12 && row->pos < m->stale) {
@@ -123,6 +126,7 @@ static verify_step_status decode(void *engine, void *context, const verify_step_
         spoil_row(&rows[i], i_of_slot[rows[i].slot]++);
     }
     const verify_step_status status = real->decode(engine, context, rows, n, report);
+    has_refused = has_refused || status == VERIFY_STEP_NONFINITE;
     for (size_t i = 0; i < n; i++) {
         remember(&given[i]);
     }
@@ -155,6 +159,8 @@ static size_t nudge_of(size_t i) {
         return (size_t)rows[i].slot / 7;
     case FAULT_PAGES:
         return point.value[VERIFY_PAGES] != 0 && rows[i].pos >= 64;
+    case FAULT_REFUSAL:
+        return has_refused && n_rows == 1;
     case FAULT_KV:
         return point.value[VERIFY_K_TYPE] == LK_KV_Q8_0 && rows_beside(i) > 0;
     default:
