@@ -1,6 +1,6 @@
 # lk_serve_decode: the part of the server that reads the body of a request, for the tool and, alone,
 # for the fuzz target and its replay. lk_verify_answer: the part of `lockstep verify` that reads
-# what servers answer, for its fuzz target. Not there where jansson is missing (cross builds).
+# what servers answer and the readers of receipts, for their fuzz targets. Not there where jansson is missing (cross builds).
 find_package(PkgConfig)
 if(PkgConfig_FOUND AND NOT CMAKE_CROSSCOMPILING)
   pkg_check_modules(DECODE_JANSSON IMPORTED_TARGET jansson)
@@ -14,8 +14,8 @@ if(TARGET PkgConfig::DECODE_JANSSON)
   target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON
     PRIVATE lk_options lk_explored)
   add_library(lk_verify_answer STATIC EXCLUDE_FROM_ALL ${folder}/verify/http_answer.c
-    ${folder}/verify/http_events.c)
-  target_include_directories(lk_verify_answer PUBLIC ${folder})
+    ${folder}/verify/http_events.c ${folder}/verify/verify_receipt_read.c ${folder}/replay.c)
+  target_include_directories(lk_verify_answer PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(lk_verify_answer PUBLIC PkgConfig::DECODE_JANSSON
     PRIVATE lk_options lk_explored)
 endif()

@@ -2,13 +2,16 @@
  * version or set of prompts made is refused with the reason. */
 #include "verify_receipt.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/open_model.h"
+#include "verify_receipt_read.h"
 
-enum { N_RUNS = 4, RECEIPT_VERSION = 1, MAX_RECEIPT_BYTES = 64 << 20, DIGEST_TEXT = 33 };
+enum { N_RUNS = 4, DIGEST_TEXT = 33 };
+static_assert(VERIFY_RECEIPT_RUNS <= VERIFY_MAX_STREAMS, "a line has a trace for each run");
 
 static json_t *json_of_run(const verify_stream *stream, int64_t i_prompt, const verify_output *o) {
     json_t *ids = json_array();
@@ -70,10 +73,10 @@ bool verify_receipt_write(verify *v, const char *path) {
         }
         (void)json_array_append_new(types, type);
     }
-    json_t *root =
-        json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:o}", "lockstep_verify_receipt", RECEIPT_VERSION,
-                  "numerics", lk_numerics_version(), "prompts", VERIFY_PROMPTS_VERSION, "model",
-                  hex, "machine", v->machine, "target", v->target->description, "types", types);
+    json_t *root = json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:o}", "lockstep_verify_receipt",
+                             VERIFY_RECEIPT_VERSION, "numerics", lk_numerics_version(), "prompts",
+                             VERIFY_PROMPTS_VERSION, "model", hex, "machine", v->machine, "target",
+                             v->target->description, "types", types);
     const bool ok = root != NULL && json_dump_file(root, path, JSON_INDENT(1)) == 0;
     json_decref(root);
     if (!ok) {
@@ -83,143 +86,112 @@ bool verify_receipt_write(verify *v, const char *path) {
 }
 
 /* Why a receipt does not speak of what is here; "" when it does. */
-static void check_head(const verify *v, const json_t *root, char why[VERIFY_WHY]) {
+static void check_head(const verify *v, const verify_receipt *receipt, char why[VERIFY_WHY]) {
     char hex[65];
-    const char *model = json_string_value(json_object_get(root, "model"));
-    const char *numerics = json_string_value(json_object_get(root, "numerics"));
     lk_hex(v->model_digest, 32, hex);
     why[0] = '\0';
-    if (json_integer_value(json_object_get(root, "lockstep_verify_receipt")) != RECEIPT_VERSION ||
-        model == NULL || numerics == NULL) {
-        (void)snprintf(why, VERIFY_WHY, "this is no receipt of `lockstep verify --record`");
-    } else if (strcmp(model, hex) != 0) {
-        (void)snprintf(why, VERIFY_WHY, "it is of the model %.64s, this is %s", model, hex);
-    } else if (strcmp(numerics, lk_numerics_version()) != 0) {
-        (void)snprintf(why, VERIFY_WHY, "it is of the numerics %.16s, this is %s", numerics,
+    if (strcmp(receipt->model, hex) != 0) {
+        (void)snprintf(why, VERIFY_WHY, "it is of the model %.64s, this is %s", receipt->model,
+                       hex);
+    } else if (strcmp(receipt->numerics, lk_numerics_version()) != 0) {
+        (void)snprintf(why, VERIFY_WHY, "it is of the numerics %s, this is %s", receipt->numerics,
                        lk_numerics_version());
-    } else if (json_integer_value(json_object_get(root, "prompts")) != VERIFY_PROMPTS_VERSION) {
+    } else if (receipt->prompts != VERIFY_PROMPTS_VERSION) {
         (void)snprintf(why, VERIFY_WHY, "it is of another set of prompts");
     }
 }
 
-static int hex_value(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool read_digest(const char *text, uint8_t digest[16]) {
-    for (size_t i = 0; text != NULL && i < 16; i++) {
-        const int high = hex_value(text[2 * i]);
-        const int low = high >= 0 ? hex_value(text[2 * i + 1]) : -1;
-        if (low < 0) {
-            return false;
-        }
-        digest[i] = (uint8_t)(high << 4 | low);
+/* An output as the receipt's machine had it. */
+static void take_run(const verify_receipt_run *run, const verify_stream *stream, verify_output *o) {
+    for (size_t i = 0; i < (size_t)run->n_tokens; i++) {
+        verify_row *row = &o->rows[stream->n_prompt + i - 1];
+        o->ids[i] = run->ids[i];
+        row->has_digest = run->has_digest[i];
+        memcpy(row->digest, run->digests + i * VERIFY_RECEIPT_DIGEST, sizeof row->digest);
     }
-    return text != NULL && text[32] == '\0';
+    o->n_tokens = run->n_tokens;
 }
 
-/* An output as the receipt's machine had it. False: the run does not have the form. */
-static bool read_run(const json_t *run, const verify_stream *stream, verify_output *o) {
-    const json_t *ids = json_object_get(run, "ids");
-    const json_t *digests = json_object_get(run, "digests");
-    const size_t n = json_array_size(ids);
-    if (n > (size_t)stream->n || json_array_size(digests) != n) {
+/* One run against what is computed here. */
+static bool compare_run(verify *v, verify_line *line, const verify_receipt_run *run,
+                        verify_status *status, char why[VERIFY_WHY]) {
+    verify_schedule s;
+    verify_result theirs;
+    verify_trace *t = &line->traces[line->n_traces];
+    verify_schedule_init(&s);
+    s.n_streams = 1;
+    verify_prompt(v, run->i_prompt, &s.streams[0]);
+    s.streams[0].n = run->n;
+    const verify_output *own = verify_solo(v, &s.streams[0], &line->point, false, status, why);
+    if (own == NULL) {
         return false;
     }
-    for (size_t i = 0; i < n; i++) {
-        const json_int_t id = json_integer_value(json_array_get(ids, i));
-        verify_row *row = &o->rows[stream->n_prompt + i - 1];
-        if (id < 0 || id > INT32_MAX) {
-            return false;
-        }
-        o->ids[i] = (int32_t)id;
-        row->has_digest = read_digest(json_string_value(json_array_get(digests, i)), row->digest);
+    *status = VERIFY_BROKEN;
+    (void)snprintf(why, VERIFY_WHY, "out of memory");
+    if (!verify_result_init(&theirs, &s, true)) {
+        return false;
     }
-    o->n_tokens = (int32_t)n;
+    (void)snprintf(t->name, sizeof t->name, "prompt %d", run->i_prompt);
+    take_run(run, &s.streams[0], &theirs.outputs[0]);
+    const bool ok = verify_compare(v, &s.streams[0], own, &theirs.outputs[0], t);
+    if (ok) {
+        line->n_traces++;
+        line->n_runs++;
+        line->n_differ += t->verdict != VERDICT_EQUAL;
+        line->verdict = t->verdict != VERDICT_EQUAL ? t->verdict : line->verdict;
+    }
+    verify_result_deinit(&theirs);
+    return ok;
+}
+
+/* The runs of one KV type are a line. */
+static bool compare_type(verify *v, const verify_receipt_type *type, const char *path,
+                         const char *label) {
+    char name[VERIFY_LABEL];
+    char why[VERIFY_WHY];
+    verify_status status = VERIFY_RAN;
+    (void)snprintf(name, sizeof name, "%s, KV %s,%s", label, lk_kv_type_name(type->k_type),
+                   lk_kv_type_name(type->v_type));
+    verify_line *line = verify_line_add(v, name);
+    if (line == NULL) {
+        return false;
+    }
+    line->point.value[VERIFY_K_TYPE] = type->k_type;
+    line->point.value[VERIFY_V_TYPE] = type->v_type;
+    bool ok = true;
+    for (size_t i = 0; i < type->n_runs && ok; i++) {
+        ok = compare_run(v, line, &type->runs[i], &status, why);
+    }
+    if (!ok) {
+        verify_line_give_up(v, line, status, why);
+    }
+    verify_command_start(v, line->command, sizeof line->command);
+    const size_t n = strlen(line->command);
+    (void)snprintf(line->command + n, sizeof line->command - n, " --across %s", path);
+    verify_table_line(v, line);
     return true;
 }
 
-/* The runs of one KV type, as a schedule of one stream each. */
-static void compare_type(verify *v, verify_line *line, const json_t *type, char why[VERIFY_WHY]) {
-    const json_t *runs = json_object_get(type, "runs");
-    for (size_t i = 0; i < json_array_size(runs) && i < VERIFY_MAX_STREAMS; i++) {
-        const json_t *run = json_array_get(runs, i);
-        const json_int_t n = json_integer_value(json_object_get(run, "n"));
-        verify_schedule s;
-        verify_result theirs;
-        verify_status status = VERIFY_RAN;
-        verify_schedule_init(&s);
-        s.n_streams = 1;
-        verify_prompt(v, json_integer_value(json_object_get(run, "prompt")), &s.streams[0]);
-        if (n < 1 || n > 1 << 20) {
-            (void)snprintf(why, VERIFY_WHY, "run %zu does not have the form of a receipt", i);
-            return;
-        }
-        s.streams[0].n = (int32_t)n;
-        const verify_output *own = verify_solo(v, &s.streams[0], &line->point, false, &status, why);
-        if (own == NULL) {
-            verify_line_give_up(v, line, status, why);
-            return;
-        }
-        verify_trace *t = &line->traces[line->n_traces];
-        if (!verify_result_init(&theirs, &s, true)) {
-            verify_line_give_up(v, line, VERIFY_BROKEN, "out of memory");
-            return;
-        }
-        (void)snprintf(t->name, sizeof t->name, "prompt %lld",
-                       (long long)json_integer_value(json_object_get(run, "prompt")));
-        if (!read_run(run, &s.streams[0], &theirs.outputs[0])) {
-            (void)snprintf(why, VERIFY_WHY, "run %zu does not have the form of a receipt", i);
-        } else if (verify_compare(v, &s.streams[0], own, &theirs.outputs[0], t)) {
-            line->n_traces++;
-            line->n_runs++;
-            line->n_differ += t->verdict != VERDICT_EQUAL;
-            line->verdict = t->verdict != VERDICT_EQUAL ? t->verdict : line->verdict;
-        }
-        verify_result_deinit(&theirs);
-    }
-}
-
 void verify_receipt_compare(verify *v, const char *path, const char *label) {
-    json_error_t error;
     size_t n_bytes = 0;
     char why[VERIFY_WHY] = "";
-    char *text = lk_console_read("verify", path, MAX_RECEIPT_BYTES, &n_bytes);
-    json_t *root = text != NULL ? json_loadb(text, n_bytes, 0, &error) : NULL;
-    free(text);
-    const json_t *types = json_object_get(root, "types");
-    check_head(v, root, why);
-    const size_t n_types = why[0] == '\0' ? json_array_size(types) : 0;
-    for (size_t i = 0; i < n_types && why[0] == '\0'; i++) {
-        const json_t *type = json_array_get(types, i);
-        const char *k = json_string_value(json_object_get(type, "k_type"));
-        const char *values = json_string_value(json_object_get(type, "v_type"));
-        char name[VERIFY_LABEL];
-        char both[64];
-        lk_kv_type k_type = LK_KV_F16;
-        lk_kv_type v_type = LK_KV_F16;
-        (void)snprintf(both, sizeof both, "%.16s,%.16s", k != NULL ? k : "?",
-                       values != NULL ? values : "?");
-        if (!lk_parse_kv_type("verify", both, &k_type, &v_type)) {
-            (void)snprintf(why, sizeof why, "there is no KV type '%s'", both);
-            break;
-        }
-        (void)snprintf(name, sizeof name, "%s, KV %s", label, both);
-        verify_line *line = verify_line_add(v, name);
-        if (line == NULL) {
-            break;
-        }
-        line->point.value[VERIFY_K_TYPE] = k_type;
-        line->point.value[VERIFY_V_TYPE] = v_type;
-        compare_type(v, line, type, why);
-        verify_command_start(v, line->command, sizeof line->command);
-        const size_t n = strlen(line->command);
-        (void)snprintf(line->command + n, sizeof line->command - n, " --across %s", path);
-        verify_table_line(v, line);
-    }
-    if (why[0] != '\0' || n_types == 0) {
+    char *text = lk_console_read("verify", path, VERIFY_RECEIPT_BYTES, &n_bytes);
+    verify_receipt *receipt = malloc(sizeof *receipt);
+    if (text == NULL || receipt == NULL) {
         v->is_broken = true;
-        (void)lk_console_error("verify", "%s: %s", path, why[0] != '\0' ? why : "it holds no runs");
+    } else if (verify_receipt_read(text, n_bytes, receipt, why, sizeof why)) {
+        check_head(v, receipt, why);
+        for (size_t i = 0; i < receipt->n_types && why[0] == '\0'; i++) {
+            if (!compare_type(v, &receipt->types[i], path, label)) {
+                break;
+            }
+        }
+        verify_receipt_free(receipt);
     }
-    json_decref(root);
+    free(text);
+    free(receipt);
+    if (why[0] != '\0') {
+        v->is_broken = true;
+        (void)lk_console_error("verify", "%s: %s", path, why);
+    }
 }
