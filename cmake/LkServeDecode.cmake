@@ -1,6 +1,7 @@
 # lk_serve_decode: the part of the server that reads the body of a request, for the tool and, alone,
 # for the fuzz target and its replay. lk_verify_answer: the part of `lockstep verify` that reads
-# what servers answer and the readers of receipts, for their fuzz targets. Not there where jansson is missing (cross builds).
+# what servers answer and the readers of receipts, for their fuzz targets. Not there where jansson
+# is missing (cross builds).
 find_package(PkgConfig)
 if(PkgConfig_FOUND AND NOT CMAKE_CROSSCOMPILING)
   pkg_check_modules(DECODE_JANSSON IMPORTED_TARGET jansson)

@@ -16,7 +16,7 @@ enum { MAX_REQUEST = 1 << 16, MAX_WORD = 32, TOKEN_MS = 3, DIES_AFTER = 3 };
 
 struct faulty_server {
     faulty_fault fault;
-    int with_ids;
+    faulty_dialect dialect;
     int fd;
     int port;
     pthread_t thread;
@@ -81,23 +81,12 @@ static uint32_t token_of(uint32_t seed, int i) {
 }
 
 /* One event; its first token names the code word. */
-static bool put_token(const faulty_server *s, int fd, uint32_t token, const char *word, int i,
-                      double logprob) {
-    char event[400];
+static bool put_token(const faulty_server *s, int fd, faulty_token *t, const char *word) {
+    char event[1000];
     char text[64];
-    (void)snprintf(text, sizeof text, i == 0 ? " %s%.0u" : " %.0sw%u", word, token);
-    if (s->with_ids) {
-        (void)snprintf(event, sizeof event,
-                       "data: {\"choices\":[{\"index\":0,\"text\":\"%s\",\"token_ids\":[%u],"
-                       "\"logprobs\":{\"tokens\":[\"%s\"],\"token_logprobs\":[%.6f]},"
-                       "\"finish_reason\":null}]}\n\n",
-                       text, token, text, logprob);
-    } else {
-        (void)snprintf(event, sizeof event,
-                       "data: {\"choices\":[{\"index\":0,\"text\":\"%s\","
-                       "\"finish_reason\":null}]}\n\n",
-                       text);
-    }
+    (void)snprintf(text, sizeof text, t->i == 0 ? " %s%.0u" : " %.0sw%u", word, t->id);
+    t->text = text;
+    faulty_put_token(s->dialect, t, event, sizeof event);
     return put(fd, event);
 }
 
@@ -126,7 +115,9 @@ static void stream(faulty_server *s, int fd, const char *request) {
     const char *at = strstr(request, "secret word is ");
     const char *asked = strstr(request, "\"max_tokens\":");
     const int n = asked != NULL ? atoi(asked + 13) : 16;
-    uint32_t seed = hash_of(strstr(request, "\"prompt\":"));
+    const char *prompt = strstr(request, "\"prompt\":");
+    const char *messages = strstr(request, "\"messages\":");
+    uint32_t seed = hash_of(prompt != NULL ? prompt : messages != NULL ? messages : "");
     if (at != NULL) {
         (void)sscanf(at + 15, "%30[a-z]", word);
         seed = hash_of(word);
@@ -150,6 +141,8 @@ static void stream(faulty_server *s, int fd, const char *request) {
         seed = other_seed;
     }
     put_head(fd, 200, "text/event-stream");
+    faulty_token t = {.is_chat = messages != NULL,
+                      .wants_ids = strstr(request, "\"return_token_ids\":true") != NULL};
     for (int i = 0; i < n && !(company && s->fault == FAULTY_EMPTY); i++) {
         uint32_t token = token_of(seed, i);
         double logprob = -0.25 - (double)(token % 16) / 16;
@@ -163,13 +156,18 @@ static void stream(faulty_server *s, int fd, const char *request) {
         } else if (now && s->fault == FAULTY_CLOSES && i == 6) {
             return;
         }
-        if (!put_token(s, fd, token, word, i, logprob)) {
+        t.id = token;
+        t.logprob = logprob;
+        t.i = i;
+        t.is_last = i + 1 == n;
+        if (!put_token(s, fd, &t, word)) {
             return;
         }
         sleep_ms(TOKEN_MS);
     }
-    (void)put(fd, "data: {\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"}]}"
-                  "\n\ndata: [DONE]\n\n");
+    char end[1000];
+    faulty_put_end(s->dialect, end, sizeof end);
+    (void)put(fd, end);
 }
 
 static void complete(faulty_server *s, int fd, const char *request) {
@@ -194,12 +192,15 @@ static void *serve(void *arg) {
     char *request = malloc(MAX_REQUEST);
     const bool is_dead = s->fault == FAULTY_DIES && atomic_load(&s->n_requests) >= DIES_AFTER;
     if (request != NULL && !is_dead && read_request(c->fd, request)) {
-        if (strncmp(request, "GET /v1/models ", 15) == 0) {
+        char path[64] = "";
+        (void)sscanf(request, "GET %60[^ \r\n]", path);
+        const char *page = faulty_page(s->dialect, path);
+        if (page != NULL) {
             put_head(c->fd, 200, "application/json");
-            (void)put(c->fd, s->fault == FAULTY_NO_MODELS
-                                 ? "{\"data\":[]}"
-                                 : "{\"data\":[{\"id\":\"m\",\"owned_by\":\"tests\"}]}");
-        } else if (strncmp(request, "POST /v1/completions ", 21) == 0) {
+            (void)put(c->fd, s->fault == FAULTY_NO_MODELS ? "{\"data\":[]}" : page);
+        } else if (strncmp(request, "POST /v1/completions ", 21) == 0 ||
+                   (faulty_has_chats(s->dialect) &&
+                    strncmp(request, "POST /v1/chat/completions ", 26) == 0)) {
             complete(s, c->fd, request);
         } else {
             put_head(c->fd, 404, "application/json");
@@ -234,7 +235,7 @@ static void *accept_all(void *arg) {
     return NULL;
 }
 
-faulty_server *faulty_start(faulty_fault fault, int with_ids) {
+faulty_server *faulty_start(faulty_fault fault, faulty_dialect dialect) {
     faulty_server *s = calloc(1, sizeof *s);
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof address;
@@ -246,7 +247,7 @@ faulty_server *faulty_start(faulty_fault fault, int with_ids) {
         exit(1);
     }
     s->fault = fault;
-    s->with_ids = with_ids;
+    s->dialect = dialect;
     s->port = ntohs(address.sin_port);
     (void)pthread_mutex_init(&s->lock, NULL);
     if (pthread_create(&s->thread, NULL, accept_all, s) != 0) {

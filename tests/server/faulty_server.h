@@ -4,6 +4,8 @@
 #ifndef LK_FAULTY_SERVER_H
 #define LK_FAULTY_SERVER_H
 
+#include "faulty_dialect.h"
+
 typedef enum faulty_fault {
     FAULTY_NOTHING,
     FAULTY_NOISE,    /* log probabilities move by a thousandth in company, late tokens flip */
@@ -22,8 +24,7 @@ typedef enum faulty_fault {
 
 typedef struct faulty_server faulty_server;
 
-/* Tokens come with ids and log probabilities, or as text alone. */
-faulty_server *faulty_start(faulty_fault fault, int with_ids);
+faulty_server *faulty_start(faulty_fault fault, faulty_dialect dialect);
 int faulty_port(const faulty_server *s);
 int faulty_requests(faulty_server *s); /* completions that were asked for */
 void faulty_stop(faulty_server *s);

@@ -21,13 +21,14 @@ static char *verify(int port, int *status, const char *const *more) {
 
 /* A fault, what comes of it, and a text that the output has to hold. Streams are long enough to
  * meet. */
-static void check_fault(faulty_fault fault, int with_ids, int expected, const char *text) {
+static void check_fault(faulty_fault fault, faulty_dialect dialect, int expected,
+                        const char *text) {
     /* With a matrix where the factor has to be named. */
     static const char *const more[] = {"--only", "stagger",       "-stagger", "2",           "-n",
                                        "40",     "--max-seconds", "60",       "--no-matrix", NULL};
     static const char *const all[] = {"--only", "stagger",       "-stagger", "2", "-n",
                                       "40",     "--max-seconds", "60",       NULL};
-    faulty_server *s = faulty_start(fault, with_ids);
+    faulty_server *s = faulty_start(fault, dialect);
     int status = 0;
     char *out = verify(faulty_port(s), &status, fault == FAULTY_TOKENS ? all : more);
     /* On a busy machine the second request may come when the first one is done. */
@@ -44,22 +45,34 @@ static void check_fault(faulty_fault fault, int with_ids, int expected, const ch
 }
 
 LK_TEST(honest_servers_are_silent) {
-    check_fault(FAULTY_NOTHING, 1, 0, "token ids and log probabilities");
-    check_fault(FAULTY_NOTHING, 0, 0, "completions: text");
+    check_fault(FAULTY_NOTHING, DIALECT_IDS, 0, "token ids and log probabilities");
+    check_fault(FAULTY_NOTHING, DIALECT_TEXT, 0, "completions: text");
 }
 
 LK_TEST(noise_is_called_noise) {
-    check_fault(FAULTY_NOISE, 1, 1, "float noise");
+    check_fault(FAULTY_NOISE, DIALECT_IDS, 1, "float noise");
 }
 
 LK_TEST(lies_are_found) {
-    check_fault(FAULTY_FOREIGN, 1, 1, "the code word of another prompt");
-    check_fault(FAULTY_FOREIGN, 0, 1, "the code word of another prompt");
-    check_fault(FAULTY_TOKENS, 1, 1, "smallest change without the difference: ");
-    check_fault(FAULTY_LOOP, 1, 1, "fell into a loop");
-    check_fault(FAULTY_EMPTY, 1, 1, "gave no token");
-    check_fault(FAULTY_REFUSES, 1, 1, "HTTP 500: out of slots");
-    check_fault(FAULTY_CLOSES, 1, 1, "without saying why");
+    check_fault(FAULTY_FOREIGN, DIALECT_IDS, 1, "the code word of another prompt");
+    check_fault(FAULTY_FOREIGN, DIALECT_TEXT, 1, "the code word of another prompt");
+    check_fault(FAULTY_TOKENS, DIALECT_IDS, 1, "smallest change without the difference: ");
+    check_fault(FAULTY_LOOP, DIALECT_IDS, 1, "fell into a loop");
+    check_fault(FAULTY_EMPTY, DIALECT_IDS, 1, "gave no token");
+    check_fault(FAULTY_REFUSES, DIALECT_IDS, 1, "HTTP 500: out of slots");
+    check_fault(FAULTY_CLOSES, DIALECT_IDS, 1, "without saying why");
+}
+
+/* Engines that could not be run here, as they are documented (faulty_dialect.h). */
+LK_TEST(other_dialects_are_read) {
+    check_fault(FAULTY_NOTHING, DIALECT_VLLM, 0, "vllm 0.12.0, model m, completions: token ids");
+    check_fault(FAULTY_NOISE, DIALECT_VLLM, 1, "float noise");
+    check_fault(FAULTY_FOREIGN, DIALECT_VLLM, 1, "the code word of another prompt");
+    check_fault(FAULTY_NOTHING, DIALECT_OLLAMA, 0,
+                "library 0.13.5, model m:latest, chats: text and log probabilities");
+    check_fault(FAULTY_NOISE, DIALECT_OLLAMA, 1, "float noise");
+    check_fault(FAULTY_FOREIGN, DIALECT_OLLAMA, 1, "the code word of another prompt");
+    check_fault(FAULTY_LOOP, DIALECT_OLLAMA, 1, "fell into a loop");
 }
 
 LK_TEST(broken_servers_end_in_status_2) {
@@ -69,15 +82,15 @@ LK_TEST(broken_servers_end_in_status_2) {
     static const char *const soon[] = {"--max-seconds", "1", NULL};
     int status = 0;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        check_fault(faults[i], 1, 2, NULL);
+        check_fault(faults[i], DIALECT_IDS, 2, NULL);
     }
-    faulty_server *s = faulty_start(FAULTY_HANGS, 1);
+    faulty_server *s = faulty_start(FAULTY_HANGS, DIALECT_IDS);
     const double start = seconds_now();
     free(verify(faulty_port(s), &status, soon));
     CHECK(status == 2 && seconds_now() - start < 30);
     faulty_stop(s);
     /* Nobody listens on that port any more. */
-    s = faulty_start(FAULTY_NOTHING, 1);
+    s = faulty_start(FAULTY_NOTHING, DIALECT_IDS);
     const int port = faulty_port(s);
     faulty_stop(s);
     free(verify(port, &status, none));
@@ -86,7 +99,7 @@ LK_TEST(broken_servers_end_in_status_2) {
 
 LK_TEST(requests_are_counted) {
     static const char *const more[] = {"--max-requests", "7", "-n", "4", NULL};
-    faulty_server *s = faulty_start(FAULTY_NOTHING, 1);
+    faulty_server *s = faulty_start(FAULTY_NOTHING, DIALECT_IDS);
     int status = 0;
     char *out = verify(faulty_port(s), &status, more);
     CHECK_MSG(strstr(out, "the requests that it was given are used up") != NULL, "%s", out);
@@ -134,5 +147,6 @@ LK_TEST(recordings_are_silent) {
 }
 
 LK_TEST_MAIN(LK_RUN(honest_servers_are_silent), LK_RUN(noise_is_called_noise),
-             LK_RUN(lies_are_found), LK_RUN(broken_servers_end_in_status_2),
-             LK_RUN(requests_are_counted), LK_RUN(our_own_is_silent), LK_RUN(recordings_are_silent))
+             LK_RUN(lies_are_found), LK_RUN(other_dialects_are_read),
+             LK_RUN(broken_servers_end_in_status_2), LK_RUN(requests_are_counted),
+             LK_RUN(our_own_is_silent), LK_RUN(recordings_are_silent))

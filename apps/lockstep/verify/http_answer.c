@@ -160,6 +160,7 @@ static bool take_choice(http_answer *a, http_pieces *pieces, const json_t *choic
         delta = delta != NULL ? delta : json_object_get(choice, "message");
         /* A model that thinks aloud: what it writes there are tokens of its answer as well. */
         const json_t *thought = json_object_get(delta, "reasoning_content");
+        thought = thought != NULL ? thought : json_object_get(delta, "reasoning");
         if (json_is_string(thought) && !add_text(a, thought)) {
             return false;
         }

@@ -147,20 +147,34 @@ static bool ask(http_target *t, const verify_clip *clip, http_answer *answer, bo
     return ok;
 }
 
-/* Asks in one manner after the other, until one is understood. */
+/* Asks in one manner after the other, until one is understood. Where that shows text alone, a chat
+ * may show tokens. */
 static bool find_manner(http_target *t, http_answer *answer, char why[VERIFY_WHY]) {
-    for (int i = 0; i < HTTP_N_MANNERS; i++) {
-        bool is_refused = false;
+    bool is_refused = true;
+    bool ok = false;
+    for (int i = 0; i < HTTP_N_MANNERS && is_refused && !ok; i++) {
         t->manner = (http_manner)i;
-        if (ask(t, NULL, answer, &is_refused, why)) {
-            return true;
-        }
-        http_answer_deinit(answer);
-        if (!is_refused) {
-            return false;
+        ok = ask(t, NULL, answer, &is_refused, why);
+        if (!ok) {
+            http_answer_deinit(answer);
         }
     }
-    return false;
+    if (ok && answer->n_tokens == 0 && t->manner < HTTP_CHAT) {
+        const http_manner understood = t->manner;
+        http_answer chat;
+        char reason[VERIFY_WHY];
+        http_answer_init(&chat);
+        t->manner = HTTP_CHAT;
+        if (!ask(t, NULL, &chat, &is_refused, reason) || chat.n_tokens == 0) {
+            t->manner = understood;
+        } else {
+            http_answer_deinit(answer);
+            *answer = chat;
+            http_answer_init(&chat);
+        }
+        http_answer_deinit(&chat);
+    }
+    return ok;
 }
 
 /* Whether it takes recordings, in a chat; why not stands in the description. */
@@ -187,6 +201,7 @@ static void describe(http_target *t, const char *kind) {
     char why[VERIFY_WHY];
     json_t *props = get(t, "/props", why);
     json_t *version = props == NULL ? get(t, "/version", why) : NULL;
+    version = props == NULL && version == NULL ? get(t, "/api/version", why) : version;
     const char *build = json_string_value(json_object_get(props, "build_info"));
     build = build != NULL ? build : json_string_value(json_object_get(version, "version"));
     const json_t *slots = json_object_get(props, "total_slots");

@@ -11,7 +11,8 @@
 #include "verify_receipt_read.h"
 
 enum { N_RUNS = 4, DIGEST_TEXT = 33 };
-static_assert(VERIFY_RECEIPT_RUNS <= VERIFY_MAX_STREAMS, "a line has a trace for each run");
+static_assert((int)VERIFY_RECEIPT_RUNS <= (int)VERIFY_MAX_STREAMS,
+              "a line has a trace for each run");
 
 static json_t *json_of_run(const verify_stream *stream, int64_t i_prompt, const verify_output *o) {
     json_t *ids = json_array();
