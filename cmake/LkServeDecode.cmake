@@ -15,7 +15,7 @@ if(TARGET PkgConfig::DECODE_JANSSON)
   target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON
     PRIVATE lk_options lk_explored)
   add_library(lk_verify_answer STATIC EXCLUDE_FROM_ALL ${folder}/verify/http_answer.c
-    ${folder}/verify/http_events.c ${folder}/verify/verify_receipt_read.c ${folder}/replay.c)
+    ${folder}/verify/http_events.c ${folder}/verify/verify_receipt_read.c ${folder}/replay/replay.c)
   target_include_directories(lk_verify_answer PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(lk_verify_answer PUBLIC PkgConfig::DECODE_JANSSON
     PRIVATE lk_options lk_explored)

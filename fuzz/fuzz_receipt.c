@@ -6,9 +6,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "console.h"
-#include "open_model.h"
-#include "replay.h"
+#include "replay/replay.h"
+#include "shared/console.h"
+#include "shared/open_model.h"
 #include "verify/verify_receipt_read.h"
 
 static size_t n_errors;

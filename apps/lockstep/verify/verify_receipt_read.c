@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "open_model.h"
+#include "shared/open_model.h"
 
 typedef struct reader {
     verify_receipt *receipt;
