@@ -7,6 +7,7 @@
 #ifndef LK_BACKEND_BACKEND_H
 #define LK_BACKEND_BACKEND_H
 
+#include "base/pool.h"
 #include "graph/graph.h"
 
 /* One row of a step. */
@@ -103,6 +104,9 @@ typedef struct lk_backend_ops {
                            lk_error *err);
     lk_status (*page_write)(lk_backend *backend, uint32_t page, const void *in, lk_error *err);
     void (*get_stats)(const lk_backend *backend, lk_backend_stats *stats);
+    /* Runs other tasks between two steps on the threads that the backend has here; as lk_pool_run.
+     */
+    void (*run_tasks)(lk_backend *backend, lk_pool_fn fn, void *arg, uint32_t n_tasks);
 } lk_backend_ops;
 
 #define LK_BACKEND(name) extern const lk_backend_ops lk_backend_##name;

@@ -156,12 +156,11 @@ lk_status lk_sampler_build(const lk_sampler_params *params, int32_t n_vocab, lk_
 
 /* Copies the logits where a stage is to change them; all must be finite. */
 static lk_status take_logits(lk_sampler *s, const float *logits, lk_error *err) {
-    int32_t worst = 0; /* of the magnitudes' bits, signed: any processor compares many at once */
+    uint32_t n_bad = 0;
     for (uint32_t i = 0; i < s->n_vocab; i++) {
-        const int32_t magnitude = (int32_t)(lk_f32_bits(logits[i]) & 0x7fffffffu);
-        worst = magnitude > worst ? magnitude : worst;
+        n_bad += (lk_f32_bits(logits[i]) & 0x7f800000u) == 0x7f800000u;
     }
-    if (worst >= 0x7f800000) {
+    if (n_bad > 0) {
         uint32_t i = 0;
         while (lk_is_finite_f32(logits[i])) {
             i++;
@@ -182,13 +181,11 @@ static lk_status take_logits(lk_sampler *s, const float *logits, lk_error *err) 
 
 /* The largest logit, the lowest id on a tie. */
 static void choose_greedy(const lk_sampler *s, lk_sample *sample) {
-    uint32_t best = 0;
-    int32_t n = 0;
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
-        best = s->view[i] > s->view[best] ? i : best;
-        n += lk_is_finite_f32(s->view[i]);
+    uint32_t n = s->n_vocab; /* that are not banned */
+    for (uint32_t i = 0; s->view == s->logits && i < s->n_vocab; i++) {
+        n -= (lk_f32_bits(s->view[i]) & 0x7f800000u) == 0x7f800000u;
     }
-    *sample = (lk_sample){(int32_t)best, n > 0 ? 1.0f : 0.0f, n, 0};
+    *sample = (lk_sample){(int32_t)lk_sampler_best(s), n > 0 ? 1.0f : 0.0f, (int32_t)n, 0};
 }
 
 /* A uniform number from 0 to below 1, a multiple of 2^-24. */

@@ -83,6 +83,8 @@ lk_status lk_sampler_check_range(const char *name, double value, double min, dou
 lk_status lk_sampler_check_logit(const char *stage, int32_t token, float logit, lk_error *err);
 /* Puts the candidates (all tokens that are not banned) in order and keeps the first k; 0: all. */
 void lk_sampler_order(lk_sampler *sampler, uint32_t k);
+/* The token with the largest logit, the lowest id on a tie. */
+uint32_t lk_sampler_best(const lk_sampler *sampler);
 /* Sorts n numbers ascending by their upper 32 bits; equal ones keep their order. */
 void lk_sampler_sort(uint64_t *keys, uint64_t *spare, uint32_t n);
 /* weights[i] = exp((l_i - l_0) / divisor) for the candidates that are left; returns their S16. */

@@ -224,6 +224,14 @@ static void fake_get_stats(const lk_backend *b, lk_backend_stats *stats) {
     *stats = (lk_backend_stats){.n_threads = b->params.n_threads};
 }
 
+/* The last one first: the order must not matter. */
+static void fake_run_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks) {
+    (void)b;
+    while (n_tasks-- > 0) {
+        fn(arg, n_tasks, 0);
+    }
+}
+
 const lk_backend_ops fake_backend_ops = {
     .name = "fake",
     .create = fake_create,
@@ -236,6 +244,7 @@ const lk_backend_ops fake_backend_ops = {
     .page_read = fake_page_read,
     .page_write = fake_page_write,
     .get_stats = fake_get_stats,
+    .run_tasks = fake_run_tasks,
 };
 
 static lk_value_info fake_values[] = {{.width = FAKE_WIDTH}};

@@ -381,6 +381,10 @@ static void get_stats(const lk_backend *b, lk_backend_stats *stats) {
     *stats = b->stats;
 }
 
+static void run_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks) {
+    lk_pool_run(b->pool, fn, arg, n_tasks);
+}
+
 const lk_backend_ops lk_backend_cpu = {
     .name = "cpu",
     .create = create,
@@ -393,4 +397,5 @@ const lk_backend_ops lk_backend_cpu = {
     .page_read = page_read,
     .page_write = page_write,
     .get_stats = get_stats,
+    .run_tasks = run_tasks,
 };

@@ -1,5 +1,9 @@
-/* candidates.c - candidates in order: a whole radix sort, or the best k by a heap; and their
- * weights. Both ways give the same list, since no two candidates are equal. */
+/* candidates.c - candidates in order: a whole radix sort, or the best k by a heap; the best one;
+ * and weights. Both ways to order give the same list, since no two candidates are equal.
+ *
+ * Most logits are only looked at in groups, by the largest of each: the k-th largest of these is a
+ * bound that at least k logits reach, and groups below it hold none of the best k. */
+#include <math.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -9,8 +13,8 @@
 
 /* Up to this many a heap is used: for more, sorting everything is faster. */
 enum { MAX_HEAP = 1024, DIGIT_BITS = 11, N_DIGITS = 1 << DIGIT_BITS };
-/* Logits that are looked at together: mostly none of them is among the best. */
-enum { SCAN = 32 };
+/* Logits of a group, and lanes in which its largest one is looked for. */
+enum { GROUP = 64, LANES = 16 };
 
 /* Larger logits give smaller numbers. */
 static lk_candidate make_candidate(float logit, uint32_t id) {
@@ -83,51 +87,108 @@ static void sift_down(uint64_t *heap, uint32_t n, uint32_t i) {
     heap[i] = moving;
 }
 
-static bool has_above(const float *logits, float bound) {
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < SCAN; i++) {
-        found |= logits[i] > bound ? 1u : 0u;
+/* The largest of n logits. In lanes, so that any processor compares many at once. */
+static float largest(const float *logits, uint32_t n) {
+    float most[LANES];
+    uint32_t i = 0;
+    for (uint32_t k = 0; k < LANES; k++) {
+        most[k] = logits[k < n ? k : 0];
     }
-    return found != 0;
+    for (; n - i >= LANES; i += LANES) {
+        for (uint32_t k = 0; k < LANES; k++) {
+            most[k] = logits[i + k] > most[k] ? logits[i + k] : most[k];
+        }
+    }
+    for (; i < n; i++) {
+        most[0] = logits[i] > most[0] ? logits[i] : most[0];
+    }
+    for (uint32_t k = 1; k < LANES; k++) {
+        most[0] = most[k] > most[0] ? most[k] : most[0];
+    }
+    return most[0];
 }
 
-/* The k smallest numbers, ascending: a heap of the best so far, the worst of them on top. */
-static uint32_t select_best(const float *logits, uint32_t n_vocab, uint32_t k, uint64_t *heap) {
-    uint32_t n = 0;
-    uint32_t id = 0;
-    for (; id < n_vocab && n < k; id++) {
-        if (lk_is_finite_f32(logits[id])) {
-            heap[n++] = make_candidate(logits[id], id);
+static uint32_t group_size(uint32_t n_vocab, uint32_t first) {
+    return n_vocab - first < GROUP ? n_vocab - first : GROUP;
+}
+
+/* The best k so far: a heap, the worst of them on top, once there are k. */
+typedef struct best {
+    uint64_t *heap; /* [k] */
+    uint32_t k;
+    uint32_t n;
+    float least; /* a logit below it is not among them */
+} best;
+
+static void offer(best *b, float logit, uint32_t id) {
+    if (!(logit >= b->least) || !lk_is_finite_f32(logit)) {
+        return;
+    }
+    const lk_candidate candidate = make_candidate(logit, id);
+    if (b->n < b->k) {
+        b->heap[b->n++] = candidate;
+        for (uint32_t i = b->n == b->k ? b->k / 2 : 0; i-- > 0;) {
+            sift_down(b->heap, b->k, i);
+        }
+    } else if (candidate < b->heap[0]) {
+        b->heap[0] = candidate;
+        sift_down(b->heap, b->k, 0);
+    } else {
+        return;
+    }
+    if (b->n == b->k) {
+        const float worst = lk_candidate_logit(b->heap[0]);
+        b->least = worst > b->least ? worst : b->least;
+    }
+}
+
+/* The k smallest numbers, ascending. most [n_vocab / GROUP, rounded up] is for the groups. */
+static uint32_t select_best(const float *logits, uint32_t n_vocab, uint32_t k, float *most,
+                            uint64_t *heap) {
+    const uint32_t n_groups = (n_vocab + GROUP - 1) / GROUP;
+    best found = {heap, k, 0, -INFINITY};
+    for (uint32_t g = 0; g < n_groups; g++) {
+        most[g] = largest(logits + (size_t)g * GROUP, group_size(n_vocab, g * GROUP));
+        offer(&found, most[g], g);
+    }
+    found.n = 0; /* of the groups only the bound is kept, where there are k */
+    for (uint32_t g = 0; g < n_groups; g++) {
+        for (uint32_t i = 0; most[g] >= found.least && i < group_size(n_vocab, g * GROUP); i++) {
+            offer(&found, logits[g * GROUP + i], g * GROUP + i);
         }
     }
-    for (uint32_t i = n / 2; i-- > 0;) {
-        sift_down(heap, n, i);
+    for (uint32_t i = found.n < k ? found.n / 2 : 0; i-- > 0;) {
+        sift_down(heap, found.n, i);
     }
-    /* A later id with an equal logit comes behind, so only larger logits get in. */
-    float worst = n > 0 ? lk_candidate_logit(heap[0]) : 0.0f;
-    for (; id < n_vocab; id++) {
-        while (n_vocab - id > SCAN && !has_above(logits + id, worst)) {
-            id += SCAN;
-        }
-        if (logits[id] > worst) {
-            heap[0] = make_candidate(logits[id], id);
-            sift_down(heap, n, 0);
-            worst = lk_candidate_logit(heap[0]);
-        }
-    }
-    for (uint32_t end = n; end > 1;) {
+    for (uint32_t end = found.n; end > 1;) {
         const uint64_t top = heap[0];
         end--;
         heap[0] = heap[end];
         heap[end] = top;
         sift_down(heap, end, 0);
     }
-    return n;
+    return found.n;
+}
+
+uint32_t lk_sampler_best(const lk_sampler *sampler) {
+    const float *logits = sampler->view;
+    uint32_t first = 0;
+    float most = largest(logits, group_size(sampler->n_vocab, 0));
+    for (uint32_t i = GROUP; i < sampler->n_vocab; i += GROUP) {
+        const float here = largest(logits + i, group_size(sampler->n_vocab, i));
+        first = here > most ? i : first;
+        most = here > most ? here : most;
+    }
+    while (logits[first] < most) {
+        first++;
+    }
+    return first;
 }
 
 void lk_sampler_order(lk_sampler *sampler, uint32_t k) {
     if (k > 0 && k <= MAX_HEAP && k < sampler->n_vocab) {
-        sampler->n = select_best(sampler->view, sampler->n_vocab, k, sampler->candidates);
+        sampler->n =
+            select_best(sampler->view, sampler->n_vocab, k, sampler->weights, sampler->candidates);
         return;
     }
     uint32_t n = 0;

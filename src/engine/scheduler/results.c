@@ -38,14 +38,15 @@ static int32_t find_top(const float *logits, uint32_t n, double total, int32_t n
     return n_found;
 }
 
-static void add_logprobs(lk_engine *engine, const lk_choice *choice, const float *logits,
-                         lk_event *event) {
+/* top [LK_MAX_TOP_LOGPROBS] must stay as long as the event. */
+static void add_logprobs(const lk_engine *engine, const lk_choice *choice, const float *logits,
+                         lk_token_logprob *top, lk_event *event) {
     const uint32_t n_vocab = engine->context->graph->n_vocab;
     const double total = log_sum(logits, n_vocab);
     event->logprob = (float)((double)logits[event->token] - total);
     if (choice->request->n_top > 0) {
-        event->n_top = find_top(logits, n_vocab, total, choice->request->n_top, engine->top);
-        event->top = engine->top;
+        event->n_top = find_top(logits, n_vocab, total, choice->request->n_top, top);
+        event->top = top;
     }
 }
 
@@ -85,7 +86,7 @@ static lk_status send_prompt_token(lk_engine *engine, lk_choice *choice, const f
         .pos = i,
     };
     if (logits != NULL) {
-        add_logprobs(engine, choice, logits, &event);
+        add_logprobs(engine, choice, logits, engine->top, &event);
     }
     (void)send(choice, &event);
     return LK_OK;
@@ -175,15 +176,19 @@ static lk_finish ending_of(const lk_engine *engine, const lk_choice *choice, int
     return is_long || is_full ? LK_FINISH_LENGTH : 0;
 }
 
-static lk_status sample_and_send(lk_engine *engine, lk_choice *choice, const float *logits,
-                                 lk_error *err) {
+/* A task: samples one token and makes its event. Touches nothing but what belongs to the choice. */
+static void run_sampling(void *arg, uint32_t i_task, uint32_t i_thread) {
+    lk_engine *engine = arg;
+    lk_sampling *s = &engine->samplings[i_task];
+    lk_choice *choice = s->choice;
     const lk_request *r = choice->request;
-    lk_sample chosen;
-    const lk_status status = sample(engine, choice, logits, &chosen, err);
-    if (status != LK_OK) {
-        return status;
+    lk_sample chosen = {0};
+    (void)i_thread;
+    s->status = sample(engine, choice, s->logits, &chosen, &choice->error);
+    if (s->status != LK_OK) {
+        return;
     }
-    lk_event event = {
+    s->event = (lk_event){
         .kind = LK_EVENT_TOKEN,
         .choice = choice->index,
         .token = chosen.token,
@@ -194,14 +199,26 @@ static lk_status sample_and_send(lk_engine *engine, lk_choice *choice, const flo
         .n_generated = choice->n_generated,
     };
     if ((r->flags & LK_REQUEST_DIGESTS) != 0) {
-        lk_logits_digest(logits, engine->context->graph->n_vocab, event.digest);
+        lk_logits_digest(s->logits, engine->context->graph->n_vocab, s->event.digest);
     }
     if ((r->flags & LK_REQUEST_LOGPROBS) != 0) {
-        add_logprobs(engine, choice, logits, &event);
+        add_logprobs(engine, choice, s->logits, s->top, &s->event);
     }
-    const int goes_on = send(choice, &event);
-    choice->ending = ending_of(engine, choice, chosen.token, goes_on != 0);
-    return LK_OK;
+}
+
+/* Samples for all choices of the step that have got their logits. */
+static void sample_and_send(lk_engine *engine) {
+    lk_context *c = engine->context;
+    c->ops->run_tasks(c->backend, run_sampling, engine, engine->n_samplings);
+    for (uint32_t i = 0; i < engine->n_samplings; i++) {
+        const lk_sampling *s = &engine->samplings[i];
+        if (s->status != LK_OK) {
+            s->choice->ending = LK_FINISH_ERROR;
+            continue;
+        }
+        const int goes_on = send(s->choice, &s->event);
+        s->choice->ending = ending_of(engine, s->choice, s->event.token, goes_on != 0);
+    }
 }
 
 /* ---- one step ---- */
@@ -234,7 +251,10 @@ static lk_status take_rows(lk_engine *engine, lk_choice *choice, lk_error *err) 
             pos + 1 == choice->n_prompt_events && pos + 1 < (int64_t)r->n_prompt) {
             status = send_prompt_token(engine, choice, logits);
         } else if (status == LK_OK && logits != NULL && pos == lk_choice_length(choice) - 1) {
-            return sample_and_send(engine, choice, logits, err);
+            lk_sampling *s = &engine->samplings[engine->n_samplings++];
+            s->choice = choice;
+            s->logits = logits;
+            return LK_OK;
         }
         if (status != LK_OK) {
             return status;
@@ -272,6 +292,7 @@ void lk_compute_step(lk_engine *engine) {
     if (step_status == LK_E_CANCELLED) {
         return; /* the engine ends; nothing was committed */
     }
+    engine->n_samplings = 0;
     for (int32_t i = 0; i < engine->n_stepping; i++) {
         lk_choice *choice = engine->stepping[i];
         lk_status status = step_status;
@@ -286,4 +307,5 @@ void lk_compute_step(lk_engine *engine) {
             choice->ending = LK_FINISH_ERROR;
         }
     }
+    sample_and_send(engine);
 }

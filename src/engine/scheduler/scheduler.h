@@ -74,6 +74,15 @@ struct lk_request {
     lk_choice choices[];
 };
 
+/* A token that is being sampled, on any thread of the backend, and the event that reports it. */
+typedef struct lk_sampling {
+    lk_choice *choice;
+    const float *logits; /* [n_vocab] */
+    lk_status status;    /* not LK_OK: choice->error says more */
+    lk_event event;
+    lk_token_logprob top[LK_MAX_TOP_LOGPROBS];
+} lk_sampling;
+
 /* What another thread asks of the engine's thread about a slot. */
 typedef enum lk_slot_action { LK_SLOT_SAVE, LK_SLOT_LOAD, LK_SLOT_ERASE } lk_slot_action;
 typedef struct lk_slot_command {
@@ -122,7 +131,9 @@ struct lk_engine {
     uint32_t *found;   /* [table_capacity] pages of a prefix */
     uint32_t *stamps;  /* [n_pages] for counting */
     uint32_t stamp;
-    lk_token_logprob top[LK_MAX_TOP_LOGPROBS];
+    lk_token_logprob top[LK_MAX_TOP_LOGPROBS]; /* of the prompt's token that is sent */
+    lk_sampling *samplings;                    /* [n_samplings] of [n_slots], of one step */
+    uint32_t n_samplings;
     float *pooled; /* [hidden_width] of the event that is sent */
 };
 
