@@ -30,10 +30,13 @@
  * for the tasks that others still hold; both are far shorter on a machine that is not shared. */
 enum { WORKER_SPIN_NS = 50000, CALLER_SPIN_NS = 30000, PAUSES_PER_LOOK = 16 };
 
-/* A worker that the system has put on the caller's processor, or that has kept the caller waiting
- * for STALL_NS beyond what a task takes, stands back for a while, longer each time, so that the
- * caller goes on alone at the full speed of the processor that is left. */
-enum { STALL_NS = 200000, FIRST_BREAK_NS = 4000000, LAST_BREAK_NS = 64000000 };
+/* A worker that has kept the caller waiting for STALL_NS beyond what a task takes stands back for a
+ * while, so that the caller goes on alone at the full speed of the processor that is left. One that
+ * the system has put on the caller's processor sleeps for a moment: it took nothing yet, and when
+ * it wakes the system looks for another place. Both become longer while it happens again. */
+enum { STALL_NS = 200000, WELL_NS = 8000000 };
+enum { FIRST_MOMENT_NS = 100000, LAST_MOMENT_NS = 4000000 };
+enum { FIRST_BREAK_NS = 4000000, LAST_BREAK_NS = 64000000 };
 
 enum { TASKS_SHIFT = 32, CACHE_LINE = 64 };
 
@@ -43,8 +46,8 @@ typedef struct worker {
     uint32_t i_thread;
     atomic_bool holds_task;
     atomic_bool is_late; /* set by the caller */
-    int64_t break_ns;    /* of the last break; 0: none yet */
-    int64_t since;       /* when it came back from it */
+    int64_t break_ns;    /* how long it stood back the last time; 0: never yet */
+    int64_t since;       /* when it came back */
 } worker;
 
 struct lk_pool {
@@ -128,19 +131,20 @@ static int here(void) {
 #endif
 }
 
-static bool must_stand_back(worker *self) {
+static bool is_at_caller(const worker *self) {
     const int cpu = here();
-    return atomic_exchange_explicit(&self->is_late, false, memory_order_relaxed) ||
-           (cpu >= 0 && cpu == atomic_load_explicit(&self->pool->caller_cpu, memory_order_relaxed));
+    return cpu >= 0 && cpu == atomic_load_explicit(&self->pool->caller_cpu, memory_order_relaxed);
 }
 
-/* Leaves the processor to others for a while. */
-static void stand_back(worker *self) {
+/* Leaves the processor to others: for `first`, or twice as long as the last time if that was just
+ * now, but not more than `last`. */
+static void stand_back(worker *self, int64_t first, int64_t last) {
     lk_pool *pool = self->pool;
     int64_t now = now_ns();
-    const bool was_well = self->break_ns == 0 || now - self->since > 2 * self->break_ns;
-    self->break_ns = was_well ? FIRST_BREAK_NS : 2 * self->break_ns;
-    self->break_ns = self->break_ns > LAST_BREAK_NS ? LAST_BREAK_NS : self->break_ns;
+    const bool was_well = now - self->since > WELL_NS + self->break_ns;
+    self->break_ns = was_well || self->break_ns == 0 ? first : 2 * self->break_ns;
+    self->break_ns = self->break_ns < first ? first : self->break_ns;
+    self->break_ns = self->break_ns > last ? last : self->break_ns;
     const int64_t end = now + self->break_ns;
     const struct timespec until = time_at(end);
     (void)pthread_mutex_lock(&pool->lock);
@@ -180,8 +184,12 @@ static void *worker_main(void *arg) {
         if (atomic_load_explicit(&pool->stop, memory_order_acquire)) {
             return NULL;
         }
-        if (must_stand_back(self)) {
-            stand_back(self);
+        if (atomic_exchange_explicit(&self->is_late, false, memory_order_relaxed)) {
+            stand_back(self, FIRST_BREAK_NS, LAST_BREAK_NS);
+            continue;
+        }
+        if (is_at_caller(self)) {
+            stand_back(self, FIRST_MOMENT_NS, LAST_MOMENT_NS);
             continue;
         }
         atomic_store_explicit(&self->holds_task, true, memory_order_relaxed);
