@@ -18,7 +18,7 @@
 
 #include "lk_test.h"
 
-enum { WAIT_MS = 60000, MAX_ARGUMENTS = 40 };
+enum { WAIT_MS = 1000 * HTTP_WAIT_S, MAX_ARGUMENTS = 40 };
 
 static void die(const char *what) {
     (void)fprintf(stderr, "%s: %s\n", what, strerror(errno));
@@ -236,7 +236,16 @@ static bool read_chunks(int fd, http_answer *a) {
     }
 }
 
+static bool is_time_over(void) {
+    return errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+const char *http_why_ended(void) {
+    return is_time_over() ? "TIME-OUT, nothing came for a minute" : "the server closed it";
+}
+
 http_answer http_read(int fd) {
+    errno = 0;
     http_answer a = {.status = 0};
     size_t n_head = 0;
     size_t n_body = 0;
@@ -253,6 +262,7 @@ http_answer http_read(int fd) {
         }
     }
     ok = ok && (is_chunked ? read_chunks(fd, &a) : read_bytes(fd, &a, n_body));
+    a.timed_out = !ok && is_time_over();
     a.status = ok ? status : 0;
     return a;
 }
@@ -272,8 +282,9 @@ http_answer http_call(int port, const char *method, const char *path, const char
 
 json_t *http_json(int port, const char *method, const char *path, const char *body, int status) {
     http_answer a = http_call(port, method, path, body);
-    CHECK_MSG(a.status == status, "%s %s: status %d, expected %d: %s", method, path, a.status,
-              status, a.body != NULL ? a.body : "");
+    CHECK_MSG(a.status == status, "%s %s: status %d, expected %d: %s%s", method, path, a.status,
+              status, a.timed_out ? "TIME-OUT, nothing came for a minute: " : "",
+              a.body != NULL ? a.body : "");
     json_t *json = a.body != NULL ? json_loadb(a.body, a.n_body, JSON_ALLOW_NUL, NULL) : NULL;
     CHECK_MSG(json != NULL, "%s %s: no JSON: %.200s", method, path, a.body != NULL ? a.body : "");
     http_free(&a);
@@ -300,4 +311,30 @@ bool metric_falls_to(int port, const char *name, double most) {
         sleep_ms(5);
     }
     return true;
+}
+
+bool metric_rises_to(int port, const char *name, double least) {
+    const double start = seconds_now();
+    while (metric(port, name) < least) {
+        if (seconds_now() - start > 20) {
+            return false;
+        }
+        sleep_ms(1);
+    }
+    return true;
+}
+
+long resident_kb(pid_t pid) {
+    char path[64];
+    char line[256];
+    long kb = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        kb = strncmp(line, "VmRSS:", 6) == 0 ? atol(line + 6) : kb;
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return kb;
 }

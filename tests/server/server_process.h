@@ -25,8 +25,11 @@ void server_wait(server_process *process);
 /* What is written to standard output by the tool with these arguments; *exit_status. malloc'd. */
 char *tool_output(const char *const *arguments, int *exit_status);
 
+enum { HTTP_WAIT_S = 60 };
+
 typedef struct http_answer {
-    int status;
+    int status;     /* 0: none, or not all of it, came */
+    bool timed_out; /* because nothing came for HTTP_WAIT_S */
     char head[4096];
     char *body; /* without chunks, zero-terminated; malloc'd */
     size_t n_body;
@@ -41,6 +44,9 @@ bool http_send_request(int fd, const char *method, const char *path, const char 
 /* The same with a body of any bytes. */
 bool http_send_body(int fd, const char *method, const char *path, const char *more,
                     const void *body, size_t n_body);
+/* Why nothing more came on a connection, for messages: the time is over, or the peer closed it. To
+ * be called at once: looks at errno. */
+const char *http_why_ended(void);
 /* Reads one answer; status 0 when the connection was closed before it was complete. */
 http_answer http_read(int fd);
 void http_free(http_answer *answer);
@@ -53,6 +59,10 @@ json_t *http_json(int port, const char *method, const char *path, const char *bo
 double metric(int port, const char *name);
 /* Waits until a metric is at most `most`; false after 20 seconds. */
 bool metric_falls_to(int port, const char *name, double most);
+/* Waits until it is at least `least`; false after 20 seconds. */
+bool metric_rises_to(int port, const char *name, double least);
+/* Kilobytes of the process in memory. */
+long resident_kb(pid_t pid);
 double seconds_now(void);
 void sleep_ms(long ms);
 

@@ -105,7 +105,9 @@ LK_TEST(chats) {
     CHECK(strlen(json_string_value(json_object_get(whole, "system_fingerprint"))) > 20);
     joined j = join_stream(process.port, chat_path, chat(", \"stream\": true"));
     CHECK(strcmp(j.text, text_of(whole, 0)) == 0 && strcmp(j.finish, finish_of(whole, 0)) == 0);
-    CHECK(j.is_done && j.n_completion == -1 && j.n_events > 4);
+    /* The role, a text, the finish reason, the end; how many tokens share an event is up to the
+     * machine's load. */
+    CHECK(j.is_done && j.n_completion == -1 && j.n_events >= 4);
     j = join_stream(process.port, chat_path,
                     chat(", \"stream\": true, \"stream_options\": {\"include_usage\": true}"));
     CHECK(strcmp(j.text, text_of(whole, 0)) == 0);

@@ -1,9 +1,11 @@
 /* test_serve_hostile.c - what clients should not send, and clients that misbehave: each gets the
  * right 4xx in OpenAI's shape or is cut off, nothing hangs, and a neighbour that streams meanwhile
  * gets the same ids as before. */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,7 +44,7 @@ typedef struct neighbour {
     int port;
     pthread_t thread;
     atomic_bool wants_stop;
-    int n_runs;
+    atomic_int n_runs;
     char *first; /* the ids of the first run */
 } neighbour;
 
@@ -445,6 +447,16 @@ static void check_garbage(int port) {
     }
 }
 
+/* The test holds as many descriptors as the server. */
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = limit.rlim_max;
+    CHECK_MSG(limit.rlim_max >= 1200, "only %llu descriptors are allowed",
+              (unsigned long long)limit.rlim_max);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
 LK_TEST(bad_connections) {
     static const char *const arguments[] = {
         "-np", "2", "-c", "512", "--header-timeout", "2", "--body-timeout", "2", NULL};
@@ -452,26 +464,49 @@ LK_TEST(bad_connections) {
     const int port = process.port;
     neighbour n;
     neighbour_start(&n, port);
-    const int n_idle = (int)lk_test_size(100, 900, 1000);
-    int *idle = malloc((size_t)n_idle * sizeof idle[0]);
-    for (int i = 0; i < n_idle; i++) {
-        idle[i] = http_connect(port);
-    }
     check_methods(port);
     check_pipelining(port);
     check_garbage(port);
     check_half_requests(port);
-    for (int i = 0; i < n_idle; i++) {
+    neighbour_stop(&n);
+    server_stop(&process);
+}
+
+/* A thousand connections that send nothing stay open and disturb nobody. */
+LK_TEST(idle_connections) {
+    static const char *const arguments[] = {"-np", "2", "-c", "512", NULL};
+    enum { N_IDLE = 1000 };
+    static int idle[N_IDLE];
+    raise_descriptors();
+    server_process process = server_start(arguments);
+    neighbour n;
+    neighbour_start(&n, process.port);
+    for (int i = 0; i < N_IDLE; i++) {
+        idle[i] = http_connect(process.port);
+    }
+    const int n_runs = n.n_runs;
+    for (int i = 0; i < 5; i++) {
+        json_decref(http_json(process.port, "POST", text_path,
+                              "{\"prompt\": \"a\", \"max_tokens\": 2}", 200));
+        sleep_ms(50);
+    }
+    int n_open = 0;
+    for (int i = 0; i < N_IDLE; i++) {
+        char c = 0;
+        errno = 0;
+        n_open += recv(idle[i], &c, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
         (void)close(idle[i]);
     }
-    free(idle);
     neighbour_stop(&n);
+    (void)printf("%d idle connections, %d runs of the neighbour meanwhile\n", n_open,
+                 n.n_runs - n_runs);
+    CHECK_MSG(n_open == N_IDLE, "%d of %d idle connections are open", n_open, N_IDLE);
     server_stop(&process);
 }
 
 /* ---- clients that leave, read slowly, or come too many at once ---- */
 
-static const char long_body[] = "{\"prompt\": \"On and on\", \"max_tokens\": 400, \"ignore_eos\": "
+static const char long_body[] = "{\"prompt\": \"On and on\", \"max_tokens\": 1000, \"ignore_eos\": "
                                 "true, \"seed\": 3, \"stream\": %s}";
 
 static int begin_long(int port, bool stream) {
@@ -489,9 +524,7 @@ LK_TEST(clients_that_leave) {
     /* One runs, one waits; both go away. */
     for (int round = 0; round < 4; round++) {
         const int first = begin_long(port, round % 2 == 0);
-        while (metric(port, "slots_busy") < 1) {
-            sleep_ms(1);
-        }
+        CHECK(metric_rises_to(port, "slots_busy", 1));
         const int second = begin_long(port, round % 2 == 1);
         while (metric(port, "queue_length") < 1 && metric(port, "slots_busy") > 0) {
             sleep_ms(1);
@@ -517,6 +550,44 @@ LK_TEST(clients_that_leave) {
     server_stop(&process);
 }
 
+/* Clients that leave while an action on a slot waits for the engine, which is in a long prompt,
+ * leave nothing behind. */
+LK_TEST(slot_clients_that_leave) {
+    static const char *const arguments[] = {"-np", "2", "-c", "16384", "--ctx", "16384",
+                                            "-t",  "1", "-b", "512",   NULL};
+    enum { N_AT_ONCE = 8, N_ROUNDS = 10 };
+    static const struct linger now = {1, 0}; /* the end is a reset */
+    server_process process = server_start(arguments);
+    const int port = process.port;
+    char *body =
+        repeated("{\"max_tokens\": 1, \"cache_prompt\": false, \"prompt\": [1", ", 2", 12000, "]}");
+    int n_early = 0;
+    for (int round = 0; round < N_ROUNDS; round++) {
+        const int busy = http_connect(port);
+        CHECK(http_send_request(busy, "POST", text_path, NULL, body));
+        CHECK(metric_rises_to(port, "slots_busy", 1));
+        int fds[N_AT_ONCE];
+        for (int i = 0; i < N_AT_ONCE; i++) {
+            fds[i] = http_connect(port);
+            CHECK(setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &now, sizeof now) == 0);
+            CHECK(http_send_request(fds[i], "POST", "/slots/1?action=erase", NULL, NULL));
+        }
+        sleep_ms(2);
+        for (int i = 0; i < N_AT_ONCE; i++) {
+            char c = 0;
+            n_early += recv(fds[i], &c, 1, MSG_DONTWAIT) < 0; /* not answered yet */
+            (void)close(fds[i]);
+        }
+        (void)close(busy);
+        CHECK(metric_falls_to(port, "slots_busy", 0));
+        CHECK_MSG(metric_falls_to(port, "slot_actions_open", 0), "%g actions are left",
+                  metric(port, "slot_actions_open"));
+    }
+    CHECK_MSG(n_early > N_ROUNDS * N_AT_ONCE / 4, "only %d left before their answer", n_early);
+    free(body);
+    server_stop(&process);
+}
+
 /* Seconds from the end of a connection until the server has noticed it. */
 static double notice_s(int port, int fd) {
     const double n_before = metric(port, "clients_gone_total");
@@ -526,14 +597,6 @@ static double notice_s(int port, int fd) {
         sleep_ms(1);
     }
     return seconds_now() - start;
-}
-
-static bool metric_rises_to_one(int port, const char *name) {
-    const double start = seconds_now();
-    while (metric(port, name) < 1 && seconds_now() - start < 20) {
-        sleep_ms(1);
-    }
-    return metric(port, name) >= 1;
 }
 
 /* Within 100 ms, while the request waits and while its prompt is computed; on a machine that
@@ -550,9 +613,9 @@ LK_TEST(noticed_in_time) {
     for (int round = 0; round < 5; round++) {
         const int first = http_connect(port);
         CHECK(http_send_request(first, "POST", text_path, NULL, body));
-        CHECK(metric_rises_to_one(port, "slots_busy"));
+        CHECK(metric_rises_to(port, "slots_busy", 1));
         const int second = begin_long(port, round % 2 == 0);
-        CHECK(metric_rises_to_one(port, "queue_length"));
+        CHECK(metric_rises_to(port, "queue_length", 1));
         double took = notice_s(port, second);
         waiting = took < waiting ? took : waiting;
         CHECK(metric(port, "slots_busy") > 0 && metric(port, "generated_tokens_total") < 1);
@@ -603,9 +666,7 @@ LK_TEST(time_limit_and_drain) {
     http_free(&a);
     /* A stream that runs finishes after SIGTERM; a new request is refused. */
     const int running = begin_long(port, true);
-    while (metric(port, "slots_busy") < 1) {
-        sleep_ms(1);
-    }
+    CHECK(metric_rises_to(port, "slots_busy", 1));
     (void)kill(process.pid, SIGTERM);
     sleep_ms(100);
     a = http_read(running);
@@ -617,9 +678,7 @@ LK_TEST(time_limit_and_drain) {
     /* A second signal ends what runs. */
     process = server_start(arguments);
     const int ended = begin_long(process.port, true);
-    while (metric(process.port, "slots_busy") < 1) {
-        sleep_ms(1);
-    }
+    CHECK(metric_rises_to(process.port, "slots_busy", 1));
     (void)kill(process.pid, SIGTERM);
     sleep_ms(20);
     (void)kill(process.pid, SIGTERM);
@@ -664,6 +723,6 @@ LK_TEST(killed_while_saving) {
     (void)system("rm -f killed.bin killed.bin.*");
 }
 
-LK_TEST_MAIN(LK_RUN(bad_bodies), LK_RUN(bad_connections), LK_RUN(clients_that_leave),
-             LK_RUN(noticed_in_time), LK_RUN(full_queue), LK_RUN(time_limit_and_drain),
-             LK_RUN(killed_while_saving))
+LK_TEST_MAIN(LK_RUN(bad_bodies), LK_RUN(bad_connections), LK_RUN(idle_connections),
+             LK_RUN(clients_that_leave), LK_RUN(slot_clients_that_leave), LK_RUN(noticed_in_time),
+             LK_RUN(full_queue), LK_RUN(time_limit_and_drain), LK_RUN(killed_while_saving))

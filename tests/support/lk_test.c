@@ -5,19 +5,29 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-static int n_failures;
+enum { MAX_SHOWN = 50, MAX_MESSAGE = 4096 };
 
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER;
+static int n_failures;
+static char first_failure[MAX_MESSAGE]; /* shown again at the end, whatever came in between */
+
+/* Any thread; a message is written at once and whole. */
 void lk_test_fail(const char *file, int line, const char *format, ...) {
-    n_failures++;
-    if (n_failures > 50) {
-        return;
-    }
-    (void)fprintf(stderr, "%s:%d: FAILED: ", file, line);
+    char message[MAX_MESSAGE];
     va_list args;
     va_start(args, format);
-    (void)vfprintf(stderr, format, args);
+    const int n = snprintf(message, sizeof message, "%s:%d: FAILED: ", file, line);
+    (void)vsnprintf(message + n, sizeof message - (size_t)n, format, args);
     va_end(args);
-    (void)fputc('\n', stderr);
+    (void)pthread_mutex_lock(&failure_lock);
+    if (n_failures++ == 0) {
+        memcpy(first_failure, message, sizeof message);
+    }
+    if (n_failures <= MAX_SHOWN) {
+        (void)fprintf(stderr, "%s\n%s", message,
+                      n_failures == MAX_SHOWN ? "(further failures are only counted)\n" : "");
+    }
+    (void)pthread_mutex_unlock(&failure_lock);
 }
 
 int lk_test_failures(void) {
@@ -49,6 +59,10 @@ int lk_test_main(int argc, char **argv, const lk_test_case *cases, size_t n_case
     if (n_run == 0) {
         (void)fprintf(stderr, "no test was run\n");
         return 1;
+    }
+    if (n_failures > 0) {
+        (void)printf("%d failures; the first: %s\n", n_failures, first_failure);
+        (void)fflush(stdout);
     }
     return n_failures == 0 ? 0 : 1;
 }

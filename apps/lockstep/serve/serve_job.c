@@ -494,6 +494,13 @@ bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms, siz
     return ok;
 }
 
+bool serve_job_is_done(serve_job *job) {
+    (void)pthread_mutex_lock(&job->lock);
+    const bool is_done = job->n_open == 0 && job->n_submitted == job->settings.n_prompts;
+    (void)pthread_mutex_unlock(&job->lock);
+    return is_done;
+}
+
 void serve_job_cancel(serve_job *job) {
     (void)pthread_mutex_lock(&job->lock);
     job->is_cancelled = true;

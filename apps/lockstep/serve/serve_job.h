@@ -111,6 +111,8 @@ bool serve_job_constrain(serve_job *job, const lk_token_trie *trie, serve_proble
 bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms, size_t n_at_once,
                      serve_problem *problem);
 void serve_job_cancel(serve_job *job);
+/* Whether all that it asks for has been computed. */
+bool serve_job_is_done(serve_job *job);
 void serve_job_drop(serve_job *job); /* one holder less; accepts NULL */
 
 /* A failure of the library as a client sees it. */

@@ -90,8 +90,9 @@ typedef struct server {
     struct MHD_Daemon *daemon;
     struct server_watch *watch;
     atomic_bool is_draining;
-    atomic_int n_tasks; /* threads that work on slots */
-    atomic_int n_media; /* ... and on recordings */
+    atomic_int n_tasks;        /* threads that work on slots */
+    atomic_int n_media;        /* ... and on recordings */
+    atomic_int n_slot_actions; /* whose exchange is not over */
 } server;
 
 /* One request on its way. */
@@ -173,6 +174,9 @@ bool server_open_calls(server *s, lk_error *err);
 /* Has the answers to a prompt taken apart, and calls in them held to the tools. */
 bool server_prepare_calls(server *s, serve_job *job, const lk_chat_prompt *prompt,
                           serve_problem *problem);
+
+/* server_slots.c: the end of an exchange whose client has left before its action was done. */
+void server_slot_drop(exchange *x);
 
 /* server_generate.c: what an endpoint that generates text does. clips: recordings that the body
  * does not hold, which are taken over; NULL: those of the messages. */

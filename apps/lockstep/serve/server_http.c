@@ -204,6 +204,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     }
     server_watch_idle(s, x->socket);
     server_media_drop(x);
+    server_slot_drop(x);
     if (x->job != NULL) {
         (void)pthread_mutex_lock(&x->job->lock);
         x->job->wake_ctx = NULL;

@@ -118,6 +118,8 @@ enum MHD_Result server_metrics(exchange *x) {
     const serve_counters counters = s->counters;
     (void)pthread_mutex_unlock(&s->counters.lock);
     add_counters(&out, &counters);
+    add_one(&out, "slot_actions_open", "gauge", "Actions on slots that are not answered yet.",
+            (double)atomic_load(&s->n_slot_actions));
     if (out.data == NULL) {
         return MHD_NO;
     }

@@ -148,17 +148,30 @@ static bool read_task(exchange *x, struct slot_task *t, serve_problem *problem) 
     return ok;
 }
 
-static void task_free(struct slot_task *t) {
+static void task_free(server *s, struct slot_task *t) {
+    (void)atomic_fetch_sub(&s->n_slot_actions, 1);
     (void)pthread_mutex_destroy(&t->lock);
     free(t);
 }
 
-static enum MHD_Result reply_task(exchange *x) {
+/* The task of an exchange, which is not its any more. Its thread has woken us with the lock, and is
+ * done when it has left it. */
+static struct slot_task *take_task(exchange *x) {
     struct slot_task *t = x->task;
     x->task = NULL;
-    /* The thread of the task has woken us with the lock, and is done when it has left it. */
     (void)pthread_mutex_lock(&t->lock);
     (void)pthread_mutex_unlock(&t->lock);
+    return t;
+}
+
+void server_slot_drop(exchange *x) {
+    if (x->task != NULL) {
+        task_free(x->server, take_task(x));
+    }
+}
+
+static enum MHD_Result reply_task(exchange *x) {
+    struct slot_task *t = take_task(x);
     enum MHD_Result result = MHD_NO;
     if (t->status != LK_OK) {
         serve_problem problem;
@@ -183,7 +196,7 @@ static enum MHD_Result reply_task(exchange *x) {
         (void)json_object_set_new(answer, "ms", json_real(t->seconds * 1000));
         result = server_reply_json(x, MHD_HTTP_OK, answer);
     }
-    task_free(t);
+    task_free(x->server, t);
     return result;
 }
 
@@ -213,11 +226,12 @@ enum MHD_Result server_slot_action(exchange *x) {
         return MHD_NO;
     }
     t->x = x;
+    (void)atomic_fetch_add(&x->server->n_slot_actions, 1);
     /* The task runs only with the lock free: the connection is suspended before. */
     (void)pthread_mutex_lock(&t->lock);
     if (!read_task(x, t, &problem) || !start_task(x, t, &problem)) {
         (void)pthread_mutex_unlock(&t->lock);
-        task_free(t);
+        task_free(x->server, t);
         return server_reply_problem(x, &problem);
     }
     x->task = t;

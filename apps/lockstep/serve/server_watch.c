@@ -42,9 +42,12 @@ enum { MAX_EVENTS = 64, SCAN_MS = 250 };
 static void notice_gone(struct server_watch *w, uint64_t id) {
     for (struct server_socket *s = w->first; s != NULL; s = s->next) {
         if (s->id == id && s->job != NULL) {
-            (void)pthread_mutex_lock(&w->server->counters.lock);
-            w->server->counters.gone++;
-            (void)pthread_mutex_unlock(&w->server->counters.lock);
+            /* One that has all of its answer may close before libmicrohttpd says so. */
+            if (!serve_job_is_done(s->job)) {
+                (void)pthread_mutex_lock(&w->server->counters.lock);
+                w->server->counters.gone++;
+                (void)pthread_mutex_unlock(&w->server->counters.lock);
+            }
             serve_job_cancel(s->job);
             s->job = NULL; /* once is enough */
             return;
