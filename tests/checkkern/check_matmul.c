@@ -56,7 +56,17 @@ static void fill_block(ck_run *run, const lk_format *format, const bool *is_scal
 
 /* ---- activations ---- */
 
-typedef enum act_kind { A_QUANTISED, A_EXTREME, A_ALTERNATING, A_ANY_SCALE, A_N_KINDS } act_kind;
+/* Kernels may sum more columns at once where sixteen activations are small together (at most 1023
+ * in sum): A_SMALL is below that, A_AT_LIMIT at it and, here and there, one above. */
+typedef enum act_kind {
+    A_QUANTISED,
+    A_EXTREME,
+    A_ALTERNATING,
+    A_ANY_SCALE,
+    A_SMALL,
+    A_AT_LIMIT,
+    A_N_KINDS
+} act_kind;
 
 /* Rows of activations in CK_IN0 (q), CK_IN1 (d), CK_IN2 (sums). */
 static lk_act_rows make_rows(ck_run *run, size_t n, size_t q_stride, uint32_t group, size_t n_rows,
@@ -64,10 +74,19 @@ static lk_act_rows make_rows(ck_run *run, size_t n, size_t q_stride, uint32_t gr
     int8_t *const q = ck_place(CK_IN0, (n_rows - 1) * q_stride + n, ck_below(run, 4));
     float *const d = ck_place_f32(CK_IN1, n_rows * (n / group), ck_below(run, 4));
     int16_t *const sums = ck_place(CK_IN2, n_rows * (n / LK_SUBGROUP) * 2, ck_below(run, 3) * 2);
+    const bool above = ck_below(run, 2) == 0; /* in one row, so that its neighbours are small */
+    const size_t row_above = ck_below(run, n_rows);
+    const int8_t sign = ck_below(run, 2) == 0 ? 1 : -1;
     for (size_t k = 0; k < (n_rows - 1) * q_stride + n; k++) { /* what is between the rows too */
         const int8_t any = (int8_t)((int)ck_below(run, 255) - 127);
         const int8_t edge = k % 2 == 0 ? 127 : -127;
-        q[k] = kind == A_EXTREME ? 127 : kind == A_ALTERNATING ? edge : any;
+        const bool is_above = above && k / q_stride == row_above;
+        const int8_t limit = (int8_t)(sign * (k % q_stride % 16 == 0 && !is_above ? 63 : 64));
+        q[k] = kind == A_EXTREME       ? 127
+               : kind == A_ALTERNATING ? edge
+               : kind == A_SMALL       ? (int8_t)(any / 2)
+               : kind == A_AT_LIMIT    ? limit
+                                       : any;
     }
     ck_fill(run, d, n_rows * (n / group), kind == A_ANY_SCALE ? CK_WIDE : CK_NORMAL);
     for (size_t k = 0; k < n_rows * (n / group); k++) {

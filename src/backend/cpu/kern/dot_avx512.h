@@ -133,28 +133,6 @@ LK_INLINE void lk_tile_dot_block32(lk_tile_kind kind, int n_rows, const lk_tile 
     }
 }
 
-/* Group i as two sums a row and output, of even and of odd dwords: a has the first and the second
- * output of every four, b the others. */
-LK_INLINE void lk_tile_half_sums(int n_rows, const lk_tile *tile, size_t i, const lk_tile_row *rows,
-                                 __m512i *a, __m512i *b) {
-#pragma GCC unroll 8
-    for (int r = 0; r < n_rows; r++) {
-        a[r] = b[r] = _mm512_setzero_si512();
-    }
-#pragma GCC unroll 4
-    for (size_t j = 0; j < 4; j++) {
-        const size_t k4 = 8 * i + 2 * j;
-        const __m512i w0 = _mm512_load_si512(tile->w[k4]);
-        const __m512i w1 = _mm512_load_si512(tile->w[k4 + 1]);
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++) {
-            const __m512i q = _mm512_set1_epi64(lk_peek_i64(rows[r].q + 4 * k4));
-            a[r] = _mm512_dpbusd_epi32(a[r], w0, q);
-            b[r] = _mm512_dpbusd_epi32(b[r], w1, q);
-        }
-    }
-}
-
 /* The block integers of one 256-element block. */
 LK_INLINE void lk_tile_block_sums(lk_tile_kind kind, int n_rows, const lk_tile *tile,
                                   const lk_tile_row *rows, const lk_tile_start *start,
@@ -164,38 +142,17 @@ LK_INLINE void lk_tile_block_sums(lk_tile_kind kind, int n_rows, const lk_tile *
     for (int r = 0; r < n_rows; r++) {
         sum[r] = _mm512_setzero_si512();
     }
-    for (size_t i = 0; i < n_groups && kind.has_halves; i++) {
-        __m512i a[LK_TILE_MAX_BLOCK_ROWS];
-        __m512i b[LK_TILE_MAX_BLOCK_ROWS];
-        lk_tile_fetch(kind, tile, i, n_groups);
-        lk_tile_half_sums(n_rows, tile, i, rows, a, b);
-        const __m512i scale = _mm512_load_si512(tile->scale[i]);
-#pragma GCC unroll 8
-        for (int r = 0; r < n_rows; r++) {
-            sum[r] = _mm512_dpwssd_epi32(sum[r], _mm512_packs_epi32(a[r], b[r]), scale);
-        }
-    }
-    for (size_t i = 0; i < n_groups && !kind.has_halves; i += 2) {
+    for (size_t i = 0; i < n_groups; i += 2) {
         __m512i a[LK_TILE_MAX_BLOCK_ROWS];
         __m512i b[LK_TILE_MAX_BLOCK_ROWS];
         lk_tile_fetch(kind, tile, i / 2, n_groups / 2);
         lk_tile_two_groups(kind, n_rows, tile, i, rows, start, a, b);
-        if (kind.has_pairs) {
-            const __m512i scale = _mm512_load_si512(tile->pair[i / 2]);
+        const __m512i scale_a = _mm512_load_si512(tile->scale[i]);
+        const __m512i scale_b = _mm512_load_si512(tile->scale[i + 1]);
 #pragma GCC unroll 8
-            for (int r = 0; r < n_rows; r++) {
-                const __m512i pair =
-                    _mm512_mask_mov_epi16(a[r], 0xaaaaaaaau, _mm512_slli_epi32(b[r], 16));
-                sum[r] = _mm512_dpwssd_epi32(sum[r], pair, scale);
-            }
-        } else {
-            const __m512i scale_a = _mm512_load_si512(tile->scale[i]);
-            const __m512i scale_b = _mm512_load_si512(tile->scale[i + 1]);
-#pragma GCC unroll 8
-            for (int r = 0; r < n_rows; r++) {
-                sum[r] = _mm512_add_epi32(sum[r], _mm512_mullo_epi32(a[r], scale_a));
-                sum[r] = _mm512_add_epi32(sum[r], _mm512_mullo_epi32(b[r], scale_b));
-            }
+        for (int r = 0; r < n_rows; r++) {
+            sum[r] = _mm512_add_epi32(sum[r], _mm512_mullo_epi32(a[r], scale_a));
+            sum[r] = _mm512_add_epi32(sum[r], _mm512_mullo_epi32(b[r], scale_b));
         }
     }
 }

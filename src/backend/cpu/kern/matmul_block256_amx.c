@@ -21,7 +21,7 @@ typedef struct scaled {
 static lk_tile_kind kind_of(uint32_t type) {
     lk_tile_kind kind = lk_tile_kind_of(type);
     kind.has_pairs = false;
-    kind.has_halves = false;
+    kind.is_zipped = false;
     return kind;
 }
 

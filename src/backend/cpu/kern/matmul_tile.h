@@ -16,8 +16,11 @@
 #endif
 #include "backend/cpu/kern/unpack_block256.h"
 #include "backend/cpu/kern/unpack_block32.h"
+#if defined(__AVX512F__)
+#include "backend/cpu/kern/matmul_zip_avx512.h"
+#endif
 
-enum { LK_TILE_MAX_ROWS = 64, LK_TILE_AHEAD = 8192 };
+enum { LK_TILE_MAX_ROWS = 64 };
 
 /* n_rows (constant) activation rows from row r on, of columns k .. of the tile. */
 LK_INLINE void lk_tile_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, const lk_act_rows *x,
@@ -80,6 +83,12 @@ LK_INLINE void lk_matmul_tile_rows(lk_tile_kind kind, const lk_tile_matrix *m, s
 /* Outputs [o_begin, o_end) for the format that `kind` describes. */
 LK_INLINE void lk_matmul_matrix(lk_tile_kind kind, const lk_tile_matrix *m, size_t o_begin,
                                 size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
+#if defined(__AVX512F__)
+    if (kind.is_zipped) {
+        lk_matmul_zipped(kind, m, o_begin, o_end, x, y, y_stride);
+        return;
+    }
+#endif
     alignas(64) float acc[LK_TILE_MAX_ROWS][LK_TILE_ROWS];
     for (size_t r = 0; r < x->n_rows; r += LK_TILE_MAX_ROWS) {
         const size_t left = x->n_rows - r;

@@ -2,7 +2,7 @@
  * matrix product of this folder goes through: lanes are weight rows, so the order of the blocks, in
  * which the definition adds, costs nothing, and one tile serves any number of activation rows.
  *
- * w[k / 4][row][k % 4] (but for has_halves) holds the integer weights as bytes: value + bias,
+ * w[k / 4][row][k % 4] (but for is_zipped) holds the integer weights as bytes: value + bias,
  * unsigned, or the signed value itself where lk_tile_kind says so. Rows are lanes in everything
  * else too. */
 #ifndef LK_BACKEND_CPU_KERN_TILE_H
@@ -18,14 +18,15 @@ enum {
     LK_TILE_ROWS = 16,
     LK_TILE_ELEMS = 256,
     LK_TILE_HALVES = LK_TILE_ROWS / LK_VEC_LANES, /* vectors per sixteen rows */
-    LK_TILE_GROUP = 32,            /* elements of a block of the 32-element formats */
-    LK_TILE_MAX_ROW_BYTES = 8 * 34 /* of one tile, over all formats: Q8_0 */
+    LK_TILE_GROUP = 32,             /* elements of a block of the 32-element formats */
+    LK_TILE_MAX_ROW_BYTES = 8 * 34, /* of one tile, over all formats: Q8_0 */
+    LK_TILE_AHEAD = 8192            /* bytes between the weights at hand and those fetched */
 };
 
 typedef struct lk_tile {
     alignas(64) uint8_t w[LK_TILE_ELEMS / 4][LK_TILE_ROWS * 4];
     int32_t scale[16][LK_TILE_ROWS]; /* per group, as lk_vi_scale_lanes */
-    int32_t pair[8][LK_TILE_ROWS];   /* scales of groups 2 i and 2 i + 1, 16 bits each */
+    int32_t pair[8][LK_TILE_ROWS];   /* of two groups, 16 bits each: 2 i and 2 i + 1, or zipped */
     int32_t min[8][LK_TILE_ROWS]; /* minima beside activation sums 2 i and 2 i + 1, 16 bits each */
     float d[8][LK_TILE_ROWS];     /* per 32-element block; [0] alone for 256-element blocks */
     float d_min[8][LK_TILE_ROWS];
@@ -43,16 +44,18 @@ typedef struct lk_tile_kind {
     bool is_signed;       /* bytes are int8 without bias */
     bool has_min;
     bool has_pairs; /* group sums fit 16 bits: two groups are scaled by one instruction */
-    /* The sums of half a group's columns fit 16 bits: w[k4] and w[k4 + 1] (k4 even) hold both
-     * dwords of a row beside each other, and one instruction adds and scales the halves. */
-    bool has_halves;
+    /* Two groups are summed beside each other and scaled by one instruction. Of each 64 columns,
+     * dwords j and j + 8 of a row are neighbours: in w[16 b + 2 j] and the next one, two lanes to a
+     * row. So groups 2 b and 2 b + 1 go together where groups have 32 elements, groups i and i + 2
+     * of each four where they have 16; `min` is beside the sums of whole groups. */
+    bool is_zipped;
 } lk_tile_kind;
 
 /* block_elems is 0 for a format that has no tiles. */
 LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
     const bool u8 = LK_VEC_DOT_U8 != 0;
     const int bias8 = u8 ? 128 : 0;
-    const bool halves = LK_VEC_HALVES != 0;
+    const bool zip = LK_VEC_ZIP != 0;
     switch (type) {
     case LK_FORMAT_Q4_0:
         return (lk_tile_kind){type, 32, 18, 32, 8, 15, false, false, false, false};
@@ -69,15 +72,15 @@ LK_INLINE lk_tile_kind lk_tile_kind_of(uint32_t type) {
     case LK_FORMAT_MXFP4:
         return (lk_tile_kind){type, 32, 17, 32, 12, 24, false, false, false, false};
     case LK_FORMAT_Q2_K:
-        return (lk_tile_kind){type, 256, 84, 16, 0, 3, false, true, u8, false};
+        return (lk_tile_kind){type, 256, 84, 16, 0, 3, false, true, u8, zip};
     case LK_FORMAT_Q3_K:
-        return (lk_tile_kind){type, 256, 110, 16, 4, 7, false, false, u8, false};
+        return (lk_tile_kind){type, 256, 110, 16, 4, 7, false, false, u8, zip};
     case LK_FORMAT_Q4_K:
-        return (lk_tile_kind){type, 256, 144, 32, 0, 15, false, true, false, halves};
+        return (lk_tile_kind){type, 256, 144, 32, 0, 15, false, true, false, zip};
     case LK_FORMAT_Q5_K:
-        return (lk_tile_kind){type, 256, 176, 32, 0, 31, false, true, false, false};
+        return (lk_tile_kind){type, 256, 176, 32, 0, 31, false, true, false, zip};
     case LK_FORMAT_Q6_K:
-        return (lk_tile_kind){type, 256, 210, 16, 32, 63, false, false, false, false};
+        return (lk_tile_kind){type, 256, 210, 16, 32, 63, false, false, false, zip};
     case LK_FORMAT_IQ4_XS:
         return (lk_tile_kind){type, 256, 136, 32, bias8, 255, !u8, false, false, false};
     default:

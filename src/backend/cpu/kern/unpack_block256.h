@@ -12,28 +12,33 @@ LK_INLINE uint8_t *lk_tile_w(lk_tile *tile, size_t k4, size_t h) {
     return &tile->w[k4][h * LK_VEC_BYTES];
 }
 
-/* Dwords k4 (even) and k4 + 1. */
+/* Dwords k4 and k4 + 8 of 64 columns. */
 LK_INLINE void lk_tile_put_two(lk_tile_kind kind, lk_vi a, lk_vi b, size_t k4, size_t h,
                                lk_tile *tile) {
-    lk_vi_store(lk_tile_w(tile, k4, h), kind.has_halves ? lk_vi_zip_low(a, b) : a);
-    lk_vi_store(lk_tile_w(tile, k4 + 1, h), kind.has_halves ? lk_vi_zip_high(a, b) : b);
+    const size_t zipped = (k4 & ~(size_t)15) + 2 * (k4 & 7);
+    const bool zip = kind.is_zipped;
+    lk_vi_store(lk_tile_w(tile, zip ? zipped : k4, h), zip ? lk_vi_zip_low(a, b) : a);
+    lk_vi_store(lk_tile_w(tile, zip ? zipped + 1 : k4 + 8, h), zip ? lk_vi_zip_high(a, b) : b);
 }
 
 /* Four scales (bytes of v, less offset) of groups 4 i .. 4 i + 3. */
 LK_INLINE void lk_tile_put_scales(lk_tile_kind kind, lk_vi v, int offset, size_t i, size_t h,
                                   lk_tile *tile) {
-    if (!kind.has_pairs) {
+    static const uint8_t crossed[16] = {0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15};
+    if (!kind.has_pairs && !kind.is_zipped) {
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++) {
             lk_vi_store(&tile->scale[4 * i + (size_t)j][h * LK_VEC_LANES],
-                        kind.has_halves ? lk_vi_min_twice(v, j) : lk_vi_scale_lanes(v, j, offset));
+                        lk_vi_scale_lanes(v, j, offset));
         }
     }
-    if (kind.has_pairs || (!LK_VEC_DOT_U8 && kind.bias != 0)) {
+    if (kind.has_pairs || kind.is_zipped || (!LK_VEC_DOT_U8 && kind.bias != 0)) {
+        const bool is_crossed = kind.is_zipped && kind.group_elems == 16;
+        const lk_vi pairs = is_crossed ? lk_vi_shuffle8(v, lk_vi_table(crossed)) : v;
 #pragma GCC unroll 2
         for (int j = 0; j < 2; j++) {
             lk_vi_store(&tile->pair[2 * i + (size_t)j][h * LK_VEC_LANES],
-                        lk_vi_scale_pairs(v, j, offset));
+                        lk_vi_scale_pairs(pairs, j, offset));
         }
     }
 }
@@ -76,12 +81,10 @@ LK_INLINE void lk_tile_unpack_q2_k(lk_tile_kind kind, lk_tile_source s, lk_tile 
             const size_t k4 = 32 * (i / 2) + 4 * (i % 2);
 #pragma GCC unroll 4
             for (size_t j = 0; j < 4; j++) {
-                lk_vi_store(lk_tile_w(tile, k4 + j, h), lk_vi_and(v[j], three));
-                lk_vi_store(lk_tile_w(tile, k4 + j + 8, h), lk_vi_and(lk_vi_shr16(v[j], 2), three));
-                lk_vi_store(lk_tile_w(tile, k4 + j + 16, h),
-                            lk_vi_and(lk_vi_shr16(v[j], 4), three));
-                lk_vi_store(lk_tile_w(tile, k4 + j + 24, h),
-                            lk_vi_and(lk_vi_shr16(v[j], 6), three));
+                lk_tile_put_two(kind, lk_vi_and(v[j], three),
+                                lk_vi_and(lk_vi_shr16(v[j], 2), three), k4 + j, h, tile);
+                lk_tile_put_two(kind, lk_vi_and(lk_vi_shr16(v[j], 4), three),
+                                lk_vi_and(lk_vi_shr16(v[j], 6), three), k4 + j + 16, h, tile);
             }
         }
         lk_tile_put_d_min(lk_vi_load(dm + h * LK_VEC_BYTES), h, tile);
@@ -120,32 +123,32 @@ LK_INLINE void lk_tile_unpack_q3_k(lk_tile_kind kind, lk_tile_source s, lk_tile 
 #pragma GCC unroll 4
             for (size_t j = 0; j < 4; j++) {
                 const size_t k4 = 4 * i + j;
-                lk_vi_store(lk_tile_w(tile, k4, h),
-                            lk_vi_and_or(lk_vi_shl16(high[j], 2), four, lk_vi_and(v[j], three)));
-                lk_vi_store(lk_tile_w(tile, k4 + 8, h),
-                            lk_vi_and_or(lk_vi_shl16(high[j], 1), four,
-                                         lk_vi_and(lk_vi_shr16(v[j], 2), three)));
-                lk_vi_store(lk_tile_w(tile, k4 + 16, h),
-                            lk_vi_and_or(high[j], four, lk_vi_and(lk_vi_shr16(v[j], 4), three)));
-                lk_vi_store(lk_tile_w(tile, k4 + 24, h),
-                            lk_vi_and_or(lk_vi_shr16(high[j], 1), four,
-                                         lk_vi_and(lk_vi_shr16(v[j], 6), three)));
+                lk_tile_put_two(kind,
+                                lk_vi_and_or(lk_vi_shl16(high[j], 2), four, lk_vi_and(v[j], three)),
+                                lk_vi_and_or(lk_vi_shl16(high[j], 1), four,
+                                             lk_vi_and(lk_vi_shr16(v[j], 2), three)),
+                                k4, h, tile);
+                lk_tile_put_two(kind,
+                                lk_vi_and_or(high[j], four, lk_vi_and(lk_vi_shr16(v[j], 4), three)),
+                                lk_vi_and_or(lk_vi_shr16(high[j], 1), four,
+                                             lk_vi_and(lk_vi_shr16(v[j], 6), three)),
+                                k4 + 16, h, tile);
             }
             lk_source_columns(kind, s, 0, 64 + 16 * i, h, v);
 #pragma GCC unroll 4
             for (size_t j = 0; j < 4; j++) {
                 const size_t k4 = 32 + 4 * i + j;
-                lk_vi_store(lk_tile_w(tile, k4, h),
-                            lk_vi_and_or(lk_vi_shr16(high[j], 2), four, lk_vi_and(v[j], three)));
-                lk_vi_store(lk_tile_w(tile, k4 + 8, h),
-                            lk_vi_and_or(lk_vi_shr16(high[j], 3), four,
-                                         lk_vi_and(lk_vi_shr16(v[j], 2), three)));
-                lk_vi_store(lk_tile_w(tile, k4 + 16, h),
-                            lk_vi_and_or(lk_vi_shr16(high[j], 4), four,
-                                         lk_vi_and(lk_vi_shr16(v[j], 4), three)));
-                lk_vi_store(lk_tile_w(tile, k4 + 24, h),
-                            lk_vi_and_or(lk_vi_shr16(high[j], 5), four,
-                                         lk_vi_and(lk_vi_shr16(v[j], 6), three)));
+                lk_tile_put_two(kind,
+                                lk_vi_and_or(lk_vi_shr16(high[j], 2), four, lk_vi_and(v[j], three)),
+                                lk_vi_and_or(lk_vi_shr16(high[j], 3), four,
+                                             lk_vi_and(lk_vi_shr16(v[j], 2), three)),
+                                k4, h, tile);
+                lk_tile_put_two(kind,
+                                lk_vi_and_or(lk_vi_shr16(high[j], 4), four,
+                                             lk_vi_and(lk_vi_shr16(v[j], 4), three)),
+                                lk_vi_and_or(lk_vi_shr16(high[j], 5), four,
+                                             lk_vi_and(lk_vi_shr16(v[j], 6), three)),
+                                k4 + 16, h, tile);
             }
         }
     }
@@ -164,9 +167,12 @@ LK_INLINE void lk_tile_k_scales(lk_tile_kind kind, const lk_vi v[4], size_t h, l
         lk_vi_and(v[2], six),
         lk_vi_and_or(lk_vi_shr16(v[2], 2), upper, lk_vi_and(lk_vi_shr16(v[3], 4), nibble)),
     };
+    const int n_mins = kind.is_zipped ? 4 : 8; /* beside the sums of two groups, or of halves */
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        lk_vi_store(&tile->min[i][h * LK_VEC_LANES], lk_vi_min_twice(min[i / 4], i % 4));
+    for (int i = 0; i < n_mins; i++) {
+        lk_vi_store(&tile->min[i][h * LK_VEC_LANES], kind.is_zipped
+                                                         ? lk_vi_scale_pairs(min[i / 2], i % 2, 0)
+                                                         : lk_vi_min_twice(min[i / 4], i % 4));
     }
 }
 
@@ -206,10 +212,9 @@ LK_INLINE void lk_tile_unpack_q45_k(lk_tile_kind kind, lk_tile_source s, lk_tile
                     }
                 }
                 const size_t k4 = 16 * (size_t)g + 4 * i;
-#pragma GCC unroll 2
-                for (size_t j = 0; j < 4; j += 2) {
-                    lk_tile_put_two(kind, low[j], low[j + 1], k4 + j, h, tile);
-                    lk_tile_put_two(kind, high[j], high[j + 1], k4 + 8 + j, h, tile);
+#pragma GCC unroll 4
+                for (size_t j = 0; j < 4; j++) {
+                    lk_tile_put_two(kind, low[j], high[j], k4 + j, h, tile);
                 }
             }
         }
@@ -239,17 +244,15 @@ LK_INLINE void lk_tile_unpack_q6_k(lk_tile_kind kind, lk_tile_source s, lk_tile 
 #pragma GCC unroll 4
                 for (size_t j = 0; j < 4; j++) {
                     const size_t k4 = 32 * half + 4 * i + j;
-                    lk_vi_store(lk_tile_w(tile, k4, h), lk_vi_and_or(lk_vi_shl16(high[j], 4), upper,
-                                                                     lk_vi_and(a[j], nibble)));
-                    lk_vi_store(
-                        lk_tile_w(tile, k4 + 8, h),
-                        lk_vi_and_or(lk_vi_shl16(high[j], 2), upper, lk_vi_and(b[j], nibble)));
-                    lk_vi_store(
-                        lk_tile_w(tile, k4 + 16, h),
-                        lk_vi_and_or(high[j], upper, lk_vi_and(lk_vi_shr16(a[j], 4), nibble)));
-                    lk_vi_store(lk_tile_w(tile, k4 + 24, h),
-                                lk_vi_and_or(lk_vi_shr16(high[j], 2), upper,
-                                             lk_vi_and(lk_vi_shr16(b[j], 4), nibble)));
+                    lk_tile_put_two(
+                        kind, lk_vi_and_or(lk_vi_shl16(high[j], 4), upper, lk_vi_and(a[j], nibble)),
+                        lk_vi_and_or(lk_vi_shl16(high[j], 2), upper, lk_vi_and(b[j], nibble)), k4,
+                        h, tile);
+                    lk_tile_put_two(
+                        kind, lk_vi_and_or(high[j], upper, lk_vi_and(lk_vi_shr16(a[j], 4), nibble)),
+                        lk_vi_and_or(lk_vi_shr16(high[j], 2), upper,
+                                     lk_vi_and(lk_vi_shr16(b[j], 4), nibble)),
+                        k4 + 16, h, tile);
                 }
             }
         }

@@ -10,7 +10,7 @@
 typedef __m256i lk_vi; /* integers: bytes, 16-bit or 32-bit lanes */
 typedef __m256 lk_vf;  /* binary32 lanes */
 enum { LK_VEC_LANES = 8, LK_VEC_BYTES = 32 };
-enum { LK_VEC_HALVES = 0 }; /* of groups are summed apart: tile.h, has_halves */
+enum { LK_VEC_ZIP = 0 }; /* groups go in pairs: tile.h, is_zipped */
 #if defined(__AVXVNNI__)
 enum { LK_VEC_DOT_U8 = 1 }; /* VNNI: unsigned bytes times signed ones, exact */
 #else

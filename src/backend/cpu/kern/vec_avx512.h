@@ -9,7 +9,7 @@
 typedef __m512i lk_vi; /* integers: bytes, 16-bit or 32-bit lanes */
 typedef __m512 lk_vf;  /* binary32 lanes */
 enum { LK_VEC_LANES = 16, LK_VEC_BYTES = 64 };
-enum { LK_VEC_HALVES = 1 }; /* of groups are summed apart: tile.h, has_halves */
+enum { LK_VEC_ZIP = 1 };    /* groups go in pairs: tile.h, is_zipped */
 enum { LK_VEC_DOT_U8 = 1 }; /* VNNI: unsigned bytes times signed ones, exact */
 
 LK_INLINE lk_vi lk_vi_load(const void *p) {

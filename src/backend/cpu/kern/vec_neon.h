@@ -9,7 +9,7 @@
 typedef int32x4_t lk_vi;   /* integers: bytes, 16-bit or 32-bit lanes */
 typedef float32x4_t lk_vf; /* binary32 lanes */
 enum { LK_VEC_LANES = 4, LK_VEC_BYTES = 16 };
-enum { LK_VEC_HALVES = 0 }; /* of groups are summed apart: tile.h, has_halves */
+enum { LK_VEC_ZIP = 0 };    /* groups go in pairs: tile.h, is_zipped */
 enum { LK_VEC_DOT_U8 = 0 }; /* signed bytes times signed ones, exact */
 
 LK_INLINE uint8x16_t lk_u8(lk_vi v) {
