@@ -7,7 +7,7 @@
 
 enum {
     MIN_TILE = 16,
-    MAX_TILE = 128,     /* with many rows, which kernels arrange once for all outputs of a task */
+    MAX_TILE = 256,     /* with many rows, which kernels arrange once for all outputs of a task */
     MAX_TILE_FEW = 512, /* with few: weights are asked for ahead only within a task */
     FEW_ROWS = 16,
     TASKS_PER_THREAD = 8,

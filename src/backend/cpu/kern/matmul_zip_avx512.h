@@ -12,7 +12,7 @@
 #include "backend/cpu/kern/unpack_block256.h"
 #include "ops/ops.h"
 
-enum { LK_ZIP_ROWS = 64, LK_ZIP_SIDE = 8, LK_ZIP_STRIPS = 8, LK_ZIP_SMALL = 1023 };
+enum { LK_ZIP_ROWS = 64, LK_ZIP_SIDE = 8, LK_ZIP_STRIPS = 16, LK_ZIP_SMALL = 1023 };
 
 /* 256 columns of up to LK_ZIP_ROWS activation rows, used by LK_ZIP_STRIPS strips. */
 typedef struct lk_zip_rows {
@@ -143,9 +143,10 @@ LK_INLINE void lk_zip_sums(lk_tile_kind kind, bool is_small, int n_rows, const l
     }
 }
 
-/* One block of n_rows (constant) rows. */
+/* One block of n_rows (constant) rows. What y holds counts from the second block on. */
 LK_INLINE void lk_zip_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, const lk_zip_rows *x,
-                          size_t r, float (*y)[LK_TILE_ROWS]) {
+                          size_t r, bool is_first, float (*y)[LK_TILE_ROWS]) {
+    const __mmask16 present = is_first ? 0 : 0xffff;
     __m512i sum[LK_ZIP_SIDE];
     if (x->is_small[r / LK_ZIP_SIDE]) {
         lk_zip_sums(kind, true, n_rows, tile, x, r, sum);
@@ -158,7 +159,7 @@ LK_INLINE void lk_zip_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, co
     for (int i = 0; i < n_rows; i++) {
         const size_t row = r + (size_t)i;
         const __m512 d_a = _mm512_set1_ps(x->d[row]);
-        __m512 acc = _mm512_load_ps(y[i]);
+        __m512 acc = _mm512_maskz_load_ps(present, y[i]);
         acc = _mm512_add_ps(acc, _mm512_mul_ps(_mm512_mul_ps(d, d_a), _mm512_cvtepi32_ps(sum[i])));
         if (kind.has_min) {
             __m512i m = _mm512_setzero_si512();
@@ -176,20 +177,31 @@ LK_INLINE void lk_zip_dot(lk_tile_kind kind, int n_rows, const lk_tile *tile, co
 
 /* The sixteen outputs of the tile beside all rows of the slice. */
 LK_INLINE void lk_zip_tile(lk_tile_kind kind, const lk_tile *tile, const lk_zip_rows *x,
-                           size_t n_rows, float (*y)[LK_TILE_ROWS]) {
+                           size_t n_rows, bool is_first, float (*y)[LK_TILE_ROWS]) {
     size_t r = 0;
     for (; r + LK_ZIP_SIDE <= n_rows; r += LK_ZIP_SIDE) {
         if (r == 0) {
             lk_tile_fetch(kind, tile, 0, 1);
         }
-        lk_zip_dot(kind, LK_ZIP_SIDE, tile, x, r, y + r);
+        lk_zip_dot(kind, LK_ZIP_SIDE, tile, x, r, is_first, y + r);
     }
     for (; r + 2 <= n_rows; r += 2) {
-        lk_zip_dot(kind, 2, tile, x, r, y + r);
+        lk_zip_dot(kind, 2, tile, x, r, is_first, y + r);
     }
     if (r < n_rows) {
-        lk_zip_dot(kind, 1, tile, x, r, y + r);
+        lk_zip_dot(kind, 1, tile, x, r, is_first, y + r);
     }
+}
+
+/* The weights of the tile two further than strip i of n_strips from output o and column k on: all
+ * strips have their turn with a slice of rows. A wish may go beyond the matrix. */
+LK_INLINE const uint8_t *lk_zip_ahead(lk_tile_kind kind, const lk_tile_matrix *m, size_t o,
+                                      size_t k, size_t i, size_t n_strips) {
+    lk_tile_copy none; /* strips are never copied */
+    const size_t next = (i + 2) % n_strips;
+    const bool is_next_slice = i + 2 >= n_strips;
+    const size_t k_next = is_next_slice && k + LK_TILE_ELEMS < m->n ? k + LK_TILE_ELEMS : k;
+    return lk_tile_source_at(kind, m, o + LK_TILE_ROWS * next, k_next, 1, &none).p;
 }
 
 /* Outputs [o_begin, o_end). */
@@ -205,17 +217,17 @@ LK_INLINE void lk_matmul_zipped(lk_tile_kind kind, const lk_tile_matrix *m, size
         for (size_t o = o_begin; o < o_end; o += OUTPUTS) {
             const size_t n_out = o_end - o < OUTPUTS ? o_end - o : OUTPUTS;
             const size_t n_strips = (n_out + LK_TILE_ROWS - 1) / LK_TILE_ROWS;
-            for (size_t i = 0; i < n_strips; i++) {
-                memset(acc[i], 0, n_rows * sizeof acc[i][0]);
-            }
             for (size_t k = 0; k < x->n; k += LK_TILE_ELEMS) {
                 lk_zip_slice(kind, x, r, n_rows, k, &rows);
                 for (size_t i = 0; i < n_strips; i++) {
                     const lk_tile_source s =
                         lk_tile_source_at(kind, m, o + LK_TILE_ROWS * i, k, 1, &copy);
-                    tile.ahead = s.is_strips ? s.p + LK_TILE_AHEAD : tile.w[0];
+                    tile.ahead = s.is_strips ? lk_zip_ahead(kind, m, o, k, i, n_strips) : tile.w[0];
                     lk_tile_unpack_block256(kind, s, &tile);
-                    lk_zip_tile(kind, &tile, &rows, n_rows, acc[i]);
+                    for (size_t j = 0; j < n_rows && k + LK_TILE_ELEMS == x->n; j++) {
+                        __builtin_prefetch(y + (r + j) * y_stride + o + LK_TILE_ROWS * i, 1);
+                    }
+                    lk_zip_tile(kind, &tile, &rows, n_rows, k == 0, acc[i]);
                 }
             }
             for (size_t i = 0; i < n_rows; i++) {
