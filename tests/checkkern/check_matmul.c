@@ -323,6 +323,11 @@ static void compare_float(ck_run *run, const float_format *f, lk_matmul_float_fn
     ck_check_guard(run, CK_OUT0);
 }
 
+/* Columns and rows that kernels for many rows cut into parts and blocks. */
+static const struct {
+    size_t n, n_rows;
+} large_products[] = {{640, 96}, {641, 25}, {656, 99}, {1300, 24}, {1945, 49}, {30000, 26}};
+
 static void check_float(ck_run *run, const float_format *f, lk_matmul_float_fn *fn) {
     const size_t n_repeat = (size_t)lk_test_size(1, 2, 40);
     for (size_t repeat = 0; repeat < n_repeat; repeat++) {
@@ -332,6 +337,9 @@ static void check_float(ck_run *run, const float_format *f, lk_matmul_float_fn *
                     compare_float(run, f, fn, ck_row_sizes[i], row_counts[r]);
                 }
             }
+        }
+        for (size_t i = 0; i < sizeof large_products / sizeof large_products[0]; i++) {
+            compare_float(run, f, fn, large_products[i].n, large_products[i].n_rows);
         }
     }
 }
