@@ -24,10 +24,13 @@ typedef struct lk_machine_speed {
     uint32_t isa; /* the set of int8_ops_per_s (LK_CPU_...), 0: none */
     /* The same of the matrix units (AMX); 0 where there are none, or not in isa_mask. */
     double matrix_ops_per_s;
+    /* The same of binary32 fused multiply-adds, with the set of int8_ops_per_s: bounds products
+     * with F32, F16 and BF16 weights. */
+    double float_ops_per_s;
 } lk_machine_speed;
 #define LK_MACHINE_SPEED_INIT ((lk_machine_speed){.struct_size = sizeof(lk_machine_speed)})
 
-/* Measures for about two seconds, with 512 MiB of memory; the best of several runs counts.
+/* Measures for two to three seconds, with 512 MiB of memory; the best of several runs counts.
  * n_threads 0: one per processor; isa_mask as in lk_context_params. LK_E_ARG, LK_E_NOMEM. */
 LK_API lk_status lk_machine_measure(uint32_t n_threads, uint32_t isa_mask,
                                     const lk_allocator *allocator, lk_machine_speed *speed,

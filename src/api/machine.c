@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/params.h"
 
-LK_NO_TAIL_PADDING(lk_machine_speed, matrix_ops_per_s);
+LK_NO_TAIL_PADDING(lk_machine_speed, float_ops_per_s);
 
 lk_status lk_machine_measure(uint32_t n_threads, uint32_t isa_mask, const lk_allocator *allocator,
                              lk_machine_speed *speed, lk_error *err) {

@@ -40,6 +40,24 @@ run 0 a.gguf -p 16 -n 4 -d 8 -t 1 -r 2 --no-machine --peer-style
 matches out '^| model  *|  *size |  *params | backend    | threads |  *test |  *t/s |$'
 matches out '^| qwen3 1.5M Q4_K - Medium  *|  *0.94 MiB |  *1.51 M | CPU  *|  *1 |  *pp16 @ d8 |'
 
+# The encoder of recordings: one digest for a length, on any threads and instruction sets.
+"$LK_TOOL" make-random omni-tiny-mmproj Q8_0 mmproj.gguf >out 2>err || fail "$(cat err)"
+run 0 --mmproj mmproj.gguf --audio 1,3 -t 1,2 --isa all,scalar -r 2 --no-machine -o json
+n=$(grep -c '"median_seconds": [0-9.e-]*[1-9]' out)
+[ "$n" = 8 ] || fail "$last: $n times above 0, expected 8: $(cat out)"
+n=$(grep '"vectors": ' out | sort -u | wc -l)
+[ "$n" = 2 ] || fail "$last: $n digests of two lengths: $(cat out)"
+run 0 a.gguf -p 16 -n 0 --mmproj mmproj.gguf --audio 1 -t 1 -r 1
+matches out ' pp16 '
+matches out ' 1 s .* % '
+run 2 --mmproj mmproj.gguf
+matches err '--mmproj FILE and --audio SECONDS go together'
+run 2 --audio 3
+run 2 --mmproj mmproj.gguf --audio 0
+run 1 --mmproj a.gguf --audio 1 --no-machine
+matches err 'the file is no projector'
+rm -f mmproj.gguf
+
 # Repacked weights are no second copy: while a model loads, little more than its file is in memory.
 if [ -n "${LK_FULL:-}" ]; then
     "$LK_TOOL" make-random qwen3-0.6b Q8_0 large.gguf --layers 1 >out 2>err || fail "$(cat err)"

@@ -1,6 +1,7 @@
 /* bench.h - `lockstep bench`: what is measured (a test), what came out (a result), and the pieces
  * of the command: cmd_bench.c reads the command line, bench_run.c measures, bench_limit.c says how
- * fast the machine could be at most, bench_report.c prints. */
+ * fast the machine could be at most, bench_report.c prints; bench_audio.c does all of it for the
+ * encoder of recordings. */
 #ifndef LK_BENCH_H
 #define LK_BENCH_H
 
@@ -35,6 +36,8 @@ typedef struct bench_options {
     size_t n_kvs;
     bench_list isas; /* masks */
     int64_t max_rows;
+    const char *mmproj; /* an encoder's file, NULL: none */
+    bench_list clips;   /* seconds of recordings for it */
     int64_t n_repetitions;
     bool no_warmup;
     bool no_machine;
@@ -94,6 +97,32 @@ typedef struct bench_machine {
     lk_machine_speed speed;
 } bench_machine;
 
+/* One recording with one number of threads and set of instructions. */
+typedef struct bench_audio_result {
+    int64_t clip_s;
+    uint64_t n_frames;
+    uint64_t n_vectors;
+    uint32_t n_threads;
+    uint32_t isa;
+    double features_s;                     /* samples to features, the shortest; one thread */
+    double seconds[BENCH_MAX_REPETITIONS]; /* features to vectors */
+    size_t n_repetitions;
+    double median_s;
+    double ops; /* of the encoder, with which it could be done at the machine's best in ... */
+    double limit_share; /* ... this part of the time; 0: not known */
+    uint8_t digest[16]; /* of the vectors */
+    bool is_wrong;      /* it differs from one that it must equal */
+} bench_audio_result;
+
+/* The encoder and what it did. */
+typedef struct bench_audio {
+    const char *path; /* NULL: none */
+    lk_projector_info info;
+    double load_seconds;
+    bench_audio_result *results;
+    size_t n_results;
+} bench_audio;
+
 typedef struct bench_report {
     bench_model *models; /* [n_models], in the order of the command line */
     size_t n_models;
@@ -101,6 +130,7 @@ typedef struct bench_report {
     size_t n_machines;
     bench_result *results;
     size_t n_results;
+    bench_audio audio;
     bool is_interrupted;
     bool is_wrong; /* one of the results is */
 } bench_report;
@@ -116,6 +146,14 @@ void bench_describe(bench_model *model, const lk_model *open);
  * machine's best speed; 0 when that is not known. */
 double bench_limit_seconds(const bench_test *t, const lk_machine_speed *speed,
                            bool with_matrix_units);
+
+/* Measures the encoder of options->mmproj; the machines are those of the report. As bench_run. */
+bool bench_audio_run(const bench_options *options, bench_report *report);
+void bench_audio_deinit(bench_audio *audio);
+/* The table of its results, as text or Markdown; nothing where there are none. */
+void bench_audio_print(const bench_audio *audio, bool is_markdown);
+/* The same as JSON: an array. */
+struct json_t *bench_audio_json(const bench_audio *audio);
 
 /* "pp512", "tg128 @ d4096", "tg32 x8". */
 void bench_test_name(const bench_test *test, char name[64]);

@@ -120,10 +120,10 @@ static void print_machines(const bench_report *report, const char *prefix) {
     for (size_t i = 0; i < report->n_machines; i++) {
         const bench_machine *m = &report->machines[i];
         (void)printf("%smachine, %" PRIu32 " threads, %s: reads %.1f GB/s, int8 %.0f GOP/s, "
-                     "matrix units %.0f GOP/s\n",
+                     "matrix units %.0f GOP/s, float %.0f GOP/s\n",
                      prefix, m->speed.n_threads, bench_isa_name(m->isa),
                      m->speed.read_bytes_per_s / 1e9, m->speed.int8_ops_per_s / 1e9,
-                     m->speed.matrix_ops_per_s / 1e9);
+                     m->speed.matrix_ops_per_s / 1e9, m->speed.float_ops_per_s / 1e9);
     }
 }
 
@@ -158,6 +158,9 @@ static void print_table(const bench_report *report, bool bars) {
                      (double)m->load_peak_bytes / mib);
     }
     (void)printf("\n");
+    if (report->n_results == 0) {
+        return;
+    }
     print_row(bars, head);
     if (bars) {
         print_row(bars, rule);
@@ -286,10 +289,10 @@ static bool print_json(const bench_report *report) {
         const bench_machine *m = &report->machines[i];
         (void)json_array_append_new(
             machines,
-            json_pack("{s:i, s:s, s:f, s:f, s:f}", "threads", (int)m->speed.n_threads, "isa",
+            json_pack("{s:i, s:s, s:f, s:f, s:f, s:f}", "threads", (int)m->speed.n_threads, "isa",
                       bench_isa_name(m->isa), "read_bytes_per_second", m->speed.read_bytes_per_s,
                       "int8_ops_per_second", m->speed.int8_ops_per_s, "matrix_ops_per_second",
-                      m->speed.matrix_ops_per_s));
+                      m->speed.matrix_ops_per_s, "float_ops_per_second", m->speed.float_ops_per_s));
     }
     for (size_t i = 0; i < report->n_models; i++) {
         const bench_model *m = &report->models[i];
@@ -305,6 +308,9 @@ static bool print_json(const bench_report *report) {
     json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "version", lk_version(), "commit",
                              lk_version_commit(), "numerics", lk_numerics_version(), "machines",
                              machines, "models", models, "results", results);
+    if (report->audio.n_results > 0) {
+        (void)json_object_set_new(root, "audio", bench_audio_json(&report->audio));
+    }
     const bool ok = root != NULL && json_array_size(results) == report->n_results &&
                     json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) == 0 &&
                     putchar('\n') == '\n';
@@ -317,6 +323,7 @@ bool bench_print(const bench_report *report, bench_format format) {
     case BENCH_TABLE:
     case BENCH_MARKDOWN:
         print_table(report, format == BENCH_MARKDOWN);
+        bench_audio_print(&report->audio, format == BENCH_MARKDOWN);
         return true;
     case BENCH_CSV:
         print_csv(report);

@@ -483,6 +483,8 @@ bool bench_run(const bench_options *options, bench_report *report) {
             ok = open_and_run(b, options->models[i]);
         }
         lk_progress_bar_clear(&b->bar);
+        ok = ok && (options->mmproj == NULL || bench_audio_run(options, report));
+        lk_progress_bar_clear(&b->bar);
         free(b->rows);
     }
     free(b);
@@ -494,5 +496,6 @@ void bench_report_deinit(bench_report *report) {
     free(report->models);
     free(report->machines);
     free(report->results);
+    bench_audio_deinit(&report->audio);
     *report = (bench_report){.models = NULL};
 }

@@ -24,6 +24,8 @@ static const char help[] =
     "  -t, --threads LIST      threads (one per processor)\n"
     "      --kv-type T[,T]     keys and values as f32, f16 (default) or q8_0; may be repeated\n"
     "      --isa LIST          all (default), amx, avx512, avxvnni, avx2, i8mm, neon, scalar\n"
+    "      --mmproj FILE       the encoder of recordings; goes with --audio\n"
+    "      --audio LIST        seconds of recordings that it encodes (none)\n"
     "      --rows N            rows that are computed at once (512)\n"
     "  -r, --repetitions N     of each test (5)\n"
     "      --no-repack         compute from the mapped file\n"
@@ -33,7 +35,8 @@ static const char help[] =
     "      --peer-style        rows that line up with those of llama-bench\n\n"
     "Speeds are tokens per second of all sequences, mean +- deviation. The limit is that of\n"
     "reading weights and cache, and of int8 products (on matrix units, where they are used; leave\n"
-    "them out with --isa avx512). `logits` is the digest of the last row:\n"
+    "them out with --isa avx512). `logits` is the digest of the last row, `vectors` of a "
+    "recording:\n"
     "tests that end at the same position must agree in it, or it says DIFFERENT (exit status "
     "1).\n\n"
     "example: lockstep bench model.gguf -p 512 -n 128 -d 0,4096 -t 1,2\n";
@@ -124,6 +127,7 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
     const char *gens = "128";
     const char *depths = "0";
     const char *parallels = NULL;
+    const char *clips = NULL;
     const char *threads = "0";
     const char *isas = "all";
     const char *output = "table";
@@ -139,6 +143,8 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
         {"--threads", "-t", LK_OPTION_TEXT, &threads, 0, 0, NULL},
         {"--kv-type", NULL, LK_OPTION_LIST, &kvs, 0, 0, NULL},
         {"--isa", NULL, LK_OPTION_TEXT, &isas, 0, 0, NULL},
+        {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
+        {"--audio", NULL, LK_OPTION_TEXT, &clips, 0, 0, NULL},
         {"--rows", NULL, LK_OPTION_INT, &o->max_rows, 1, LK_MAX_ROWS, NULL},
         {"--repetitions", "-r", LK_OPTION_INT, &o->n_repetitions, 1, BENCH_MAX_REPETITIONS, NULL},
         {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
@@ -161,7 +167,13 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
     for (size_t i = 0; i < models.n && o->n_models < BENCH_MAX_MODELS; i++) {
         o->models[o->n_models++] = models.items[i];
     }
+    if ((o->mmproj != NULL) != (clips != NULL)) {
+        (void)lk_console_error("bench", "--mmproj FILE and --audio SECONDS go together");
+        *exit_status = 2;
+        return false;
+    }
     const bool ok =
+        (clips == NULL || parse_list("--audio", clips, 1, LK_AUDIO_MAX_SECONDS, &o->clips)) &&
         parse_list("--prompt", prompts, 0, max_tokens, &o->prompts) &&
         parse_list("--gen", gens, 0, max_tokens, &o->gens) &&
         parse_list("--depth", depths, 0, max_tokens, &o->depths) &&

@@ -14,14 +14,16 @@
 enum { CHUNK_BYTES = 4 << 20, N_CHUNKS = 128, N_ROUNDS = 1 << 15, TASKS_PER_THREAD = 64 };
 #define MEMORY_BYTES ((size_t)CHUNK_BYTES * N_CHUNKS)
 static const double read_s = 1.0;
-static const double int8_s = 0.5;
+static const double loop_s = 0.5;
+
+typedef int32_t lk_peak_loop(uint32_t n_rounds, const int8_t in[64]);
 
 typedef struct peak {
     uint32_t isa;
     const char *memory;
-    int32_t (*int8)(uint32_t n_rounds, const int8_t in[64]);
-    uint32_t int8_ops;
+    lk_peak_loop *loop; /* the one in hand */
     uint32_t n_rounds;
+    const struct peak_entry *entry; /* of the widest set; NULL: none */
     bool has_matrix;
     int64_t (*read)(const void *memory, size_t n_bytes);
     int64_t sums[LK_POOL_MAX_THREADS]; /* what the loops found: it has to go somewhere */
@@ -42,20 +44,27 @@ static int64_t read_plain(const void *memory, size_t n_bytes) {
 typedef struct peak_entry {
     uint32_t isa;
     uint32_t int8_ops;
-    int32_t (*int8)(uint32_t n_rounds, const int8_t in[64]);
+    lk_peak_loop *int8;
+    uint32_t float_ops;
+    lk_peak_loop *floats;
     int64_t (*read)(const void *memory, size_t n_bytes);
 } peak_entry;
 
 static const peak_entry entries[] = {
 #if defined(__x86_64__)
-    {LK_ISA_AVX2, LK_PEAK_INT8_AVX2_OPS, lk_peak_int8_avx2, lk_peak_read_avx2},
-    {LK_ISA_AVXVNNI, LK_PEAK_INT8_AVXVNNI_OPS, lk_peak_int8_avxvnni, lk_peak_read_avx2},
-    {LK_ISA_AVX512, LK_PEAK_INT8_AVX512_OPS, lk_peak_int8_avx512, lk_peak_read_avx512},
+    {LK_ISA_AVX2, LK_PEAK_INT8_AVX2_OPS, lk_peak_int8_avx2, LK_PEAK_FLOAT_AVX2_OPS,
+     lk_peak_float_avx2, lk_peak_read_avx2},
+    {LK_ISA_AVXVNNI, LK_PEAK_INT8_AVXVNNI_OPS, lk_peak_int8_avxvnni, LK_PEAK_FLOAT_AVX2_OPS,
+     lk_peak_float_avx2, lk_peak_read_avx2},
+    {LK_ISA_AVX512, LK_PEAK_INT8_AVX512_OPS, lk_peak_int8_avx512, LK_PEAK_FLOAT_AVX512_OPS,
+     lk_peak_float_avx512, lk_peak_read_avx512},
 #elif defined(__aarch64__)
-    {LK_ISA_NEON, LK_PEAK_INT8_NEON_OPS, lk_peak_int8_neon, read_plain},
-    {LK_ISA_I8MM, LK_PEAK_INT8_I8MM_OPS, lk_peak_int8_i8mm, read_plain},
+    {LK_ISA_NEON, LK_PEAK_INT8_NEON_OPS, lk_peak_int8_neon, LK_PEAK_FLOAT_NEON_OPS,
+     lk_peak_float_neon, read_plain},
+    {LK_ISA_I8MM, LK_PEAK_INT8_I8MM_OPS, lk_peak_int8_i8mm, LK_PEAK_FLOAT_NEON_OPS,
+     lk_peak_float_neon, read_plain},
 #endif
-    {0, 0, NULL, NULL}};
+    {0, 0, NULL, 0, NULL, NULL}};
 
 static void choose(peak *p, uint32_t isa_mask) {
     lk_cpu_kernels kernels; /* knows which sets stand on which */
@@ -65,8 +74,7 @@ static void choose(peak *p, uint32_t isa_mask) {
     for (const peak_entry *entry = entries; entry->isa != 0; entry++) {
         if ((kernels.isa & entry->isa) != 0) {
             p->isa = entry->isa;
-            p->int8 = entry->int8;
-            p->int8_ops = entry->int8_ops;
+            p->entry = entry;
             p->read = entry->read;
         }
     }
@@ -89,13 +97,13 @@ static void read_chunk(void *arg, uint32_t i_task, uint32_t i_thread) {
     p->sums[i_thread] ^= p->read(p->memory + (size_t)i_task * CHUNK_BYTES, CHUNK_BYTES);
 }
 
-static void run_int8(void *arg, uint32_t i_task, uint32_t i_thread) {
+static void run_loop(void *arg, uint32_t i_task, uint32_t i_thread) {
     peak *p = (peak *)arg;
     int8_t in[64];
     for (uint32_t i = 0; i < 64; i++) {
         in[i] = (int8_t)(i * 37 + i_task);
     }
-    p->sums[i_thread] ^= p->int8(p->n_rounds, in);
+    p->sums[i_thread] ^= p->loop(p->n_rounds, in);
 }
 
 /* The shortest of the runs that fit into `limit_s` (at least three). */
@@ -111,13 +119,11 @@ static double best_of(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks,
     return best > 1e-9 ? best : 1e-9;
 }
 
-static double measure_int8(lk_pool *pool, peak *p, uint32_t n_threads) {
-    if (p->int8 == NULL) {
-        return 0.0;
-    }
-    const uint32_t n_tasks = n_threads * TASKS_PER_THREAD;
-    const double taken = best_of(pool, run_int8, p, n_tasks, int8_s);
-    return (double)p->int8_ops * p->n_rounds * n_tasks / taken;
+static double measure_loop(lk_pool *pool, peak *p, lk_peak_loop *loop, uint32_t loop_ops) {
+    p->loop = loop;
+    const uint32_t n_tasks = lk_pool_n_threads(pool) * TASKS_PER_THREAD;
+    const double taken = best_of(pool, run_loop, p, n_tasks, loop_s);
+    return (double)loop_ops * p->n_rounds * n_tasks / taken;
 }
 
 lk_status lk_cpu_peak_measure(lk_pool *pool, uint32_t isa_mask, const lk_allocator *allocator,
@@ -136,14 +142,14 @@ lk_status lk_cpu_peak_measure(lk_pool *pool, uint32_t isa_mask, const lk_allocat
     speed->n_threads = lk_pool_n_threads(pool);
     speed->isa = p.isa;
     speed->read_bytes_per_s = (double)MEMORY_BYTES / read;
-    speed->int8_ops_per_s = measure_int8(pool, &p, speed->n_threads);
-    speed->matrix_ops_per_s = 0.0;
+    if (p.entry != NULL) {
+        speed->int8_ops_per_s = measure_loop(pool, &p, p.entry->int8, p.entry->int8_ops);
+        speed->float_ops_per_s = measure_loop(pool, &p, p.entry->floats, p.entry->float_ops);
+    }
 #if defined(__x86_64__)
     if (p.has_matrix) { /* its rounds are longer */
-        p.int8 = lk_peak_int8_amx;
-        p.int8_ops = LK_PEAK_INT8_AMX_OPS;
         p.n_rounds = N_ROUNDS / 4;
-        speed->matrix_ops_per_s = measure_int8(pool, &p, speed->n_threads);
+        speed->matrix_ops_per_s = measure_loop(pool, &p, lk_peak_int8_amx, LK_PEAK_INT8_AMX_OPS);
     }
 #endif
     return LK_OK;

@@ -33,6 +33,25 @@ int32_t lk_peak_int8_avx2(uint32_t n_rounds, const int8_t in[64]) {
     return sum;
 }
 
+int32_t lk_peak_float_avx2(uint32_t n_rounds, const int8_t in[64]) {
+    enum { N_SUMS = 12 };
+    const __m256 a = _mm256_set1_ps(0.5f);
+    const __m256 b = _mm256_set1_ps((float)in[0]);
+    __m256 acc[N_SUMS];
+    for (int i = 0; i < N_SUMS; i++) {
+        acc[i] = _mm256_set1_ps((float)i);
+    }
+    for (uint32_t k = 0; k < n_rounds; k++) {
+        for (int i = 0; i < N_SUMS; i++) {
+            acc[i] = _mm256_fmadd_ps(acc[i], a, b);
+        }
+    }
+    for (int i = 1; i < N_SUMS; i++) {
+        acc[0] = _mm256_add_ps(acc[0], acc[i]);
+    }
+    return _mm256_cvtsi256_si32(_mm256_cvtps_epi32(acc[0]));
+}
+
 int64_t lk_peak_read_avx2(const void *memory, size_t n_bytes) {
     const char *p = (const char *)memory;
     __m256i acc[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
