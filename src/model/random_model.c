@@ -175,12 +175,12 @@ static void list_encoder_keys(work *w) {
         const char *name;
         uint32_t value;
     } sizes[] = {
-        {"has_audio_encoder", 1},
         {"audio.embedding_length", s->n_embd},
         {"audio.block_count", w->n_layers},
         {"audio.feed_forward_length", s->n_ff},
         {"audio.attention.head_count", s->n_heads},
     };
+    lk_random_keys_add_bool(&w->keys, "has_audio_encoder", true);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         lk_random_keys_add_int(&w->keys, sizes[i].name, sizes[i].value);
     }
@@ -234,7 +234,9 @@ static lk_status write_metadata(work *w, lk_error *err) {
     if (status != LK_OK || encoder_of(s) != NULL) {
         return status;
     }
-    return lk_random_vocab_write(w->writer, s->pre, s->n_ordinary, s->n_vocab, w->allocator, err);
+    const bool has_audio = strcmp(s->arch, "qwen2vl") == 0;
+    return lk_random_vocab_write(w->writer, s->pre, has_audio, s->n_ordinary, s->n_vocab,
+                                 w->allocator, err);
 }
 
 static void fill_piece(void *arg, uint32_t i_task, uint32_t i_thread) {

@@ -34,6 +34,12 @@ void lk_random_keys_add_int(lk_random_keys *keys, const char *name, uint32_t val
     add(keys, name, strlen(name))->number = value;
 }
 
+void lk_random_keys_add_bool(lk_random_keys *keys, const char *name, bool value) {
+    lk_random_key *key = add(keys, name, strlen(name));
+    key->is_bool = true;
+    key->number = value ? 1.0 : 0.0;
+}
+
 void lk_random_keys_add_float(lk_random_keys *keys, const char *name, double value) {
     lk_random_key *key = add(keys, name, strlen(name));
     key->is_float = true;
@@ -86,7 +92,8 @@ lk_status lk_random_keys_write(const lk_random_keys *keys, const char *arch, lk_
         } else if (key->is_float) {
             status = lk_gguf_writer_float(w, name, LK_GGUF_F32, key->number, err);
         } else {
-            status = lk_gguf_writer_int(w, name, LK_GGUF_U32, (int64_t)key->number, err);
+            const lk_gguf_type type = key->is_bool ? LK_GGUF_BOOL : LK_GGUF_U32;
+            status = lk_gguf_writer_int(w, name, type, (int64_t)key->number, err);
         }
     }
     return status;

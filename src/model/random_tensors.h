@@ -12,6 +12,7 @@ typedef struct lk_random_key {
     char name[48];
     char text[16]; /* "": a number; with a comma in it: an array of whole numbers */
     bool is_float;
+    bool is_bool;
     double number;
 } lk_random_key;
 
@@ -24,6 +25,7 @@ typedef struct lk_random_keys {
 
 /* A key that is there already gets the new value. */
 void lk_random_keys_add_int(lk_random_keys *keys, const char *name, uint32_t value);
+void lk_random_keys_add_bool(lk_random_keys *keys, const char *name, bool value);
 void lk_random_keys_add_float(lk_random_keys *keys, const char *name, double value);
 /* "name=value name=value": whole numbers, numbers with a point, whole numbers with commas between
  * them, words. */

@@ -19,18 +19,28 @@ static_assert(LK_RANDOM_VOCAB_MAX <= N_PAIRS + N_TRIPLES + N_QUADS, "enough merg
 
 enum { SLOT_BYTES = 24 };
 
-static const char *const control_texts[LK_RANDOM_VOCAB_CONTROLS] = {"<|endoftext|>", "<|im_start|>",
-                                                                    "<|im_end|>"};
-enum { CONTROL_BOS = 0, CONTROL_EOS = 2 };
+static const char *const control_texts[LK_RANDOM_VOCAB_CONTROLS] = {
+    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>"};
+enum { CONTROL_BOS = 0, CONTROL_EOS = 2, N_TEXT_CONTROLS = 3 };
 
 static const char chat_template[] =
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
+/* A message's content is text, or a list of texts and recordings. */
+static const char audio_template[] =
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
+    "{% for part in message['content'] %}{% if 'audio' in part['type'] %}"
+    "<|audio_bos|><|AUDIO|><|audio_eos|>{% elif 'text' in part %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
 typedef struct texts {
     const lk_allocator *allocator;
     uint32_t n_tokens;
     uint32_t n_merges;
+    bool has_audio;
     char (*slots)[SLOT_BYTES]; /* [n_tokens + n_merges] */
     const char **strings;      /* [n_tokens + n_merges]: tokens, then merges */
     uint8_t *types;            /* [4 n_tokens] little-endian int32 */
@@ -91,7 +101,7 @@ static lk_token_type fill_token(texts *t, uint32_t id, uint32_t n_ordinary) {
         (void)snprintf(t->slots[t->n_tokens + id - 256], SLOT_BYTES, "%s %s", left, right);
         return LK_TOKEN_NORMAL;
     }
-    if (id < n_ordinary + LK_RANDOM_VOCAB_CONTROLS) {
+    if (id < n_ordinary + (t->has_audio ? LK_RANDOM_VOCAB_CONTROLS : N_TEXT_CONTROLS)) {
         (void)snprintf(slot, SLOT_BYTES, "%s", control_texts[id - n_ordinary]);
         return LK_TOKEN_CONTROL;
     }
@@ -131,14 +141,19 @@ static lk_status write_keys(lk_gguf_writer *w, const texts *t, const char *pre, 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == LK_OK; i++) {
         status = lk_gguf_writer_int(w, numbers[i].key, numbers[i].type, numbers[i].value, err);
     }
-    return status == LK_OK ? lk_gguf_writer_string(w, "tokenizer.chat_template", chat_template,
-                                                   sizeof chat_template - 1, err)
-                           : status;
+    const char *format = t->has_audio ? audio_template : chat_template;
+    return status == LK_OK
+               ? lk_gguf_writer_string(w, "tokenizer.chat_template", format, strlen(format), err)
+               : status;
 }
 
-lk_status lk_random_vocab_write(lk_gguf_writer *w, const char *pre, uint32_t n_ordinary,
-                                uint32_t n_tokens, const lk_allocator *allocator, lk_error *err) {
-    texts t = {.allocator = allocator, .n_tokens = n_tokens, .n_merges = n_ordinary - 256};
+lk_status lk_random_vocab_write(lk_gguf_writer *w, const char *pre, bool has_audio,
+                                uint32_t n_ordinary, uint32_t n_tokens,
+                                const lk_allocator *allocator, lk_error *err) {
+    texts t = {.allocator = allocator,
+               .n_tokens = n_tokens,
+               .n_merges = n_ordinary - 256,
+               .has_audio = has_audio};
     const size_t n = (size_t)n_tokens + t.n_merges;
     t.slots = lk_alloc_array(allocator, n, sizeof *t.slots);
     t.strings = (const char **)lk_alloc_array(allocator, n, sizeof *t.strings);

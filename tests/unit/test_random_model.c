@@ -257,6 +257,8 @@ LK_TEST(families) {
         lk_error err;
         REQUIRE_OK(lk_model_open(path, NULL, &model, &err), err);
         compute(model);
+        const bool has_audio = strcmp(shapes[i], "qwen2vl-tiny") == 0;
+        CHECK((lk_tokenizer_find(lk_model_tokenizer(model), "<|AUDIO|>", 9) >= 0) == has_audio);
         lk_model_close(model);
     }
     test_folder_remove(names);
@@ -281,6 +283,10 @@ LK_TEST(encoders) {
         const char *path = test_folder_path(names[0]);
         write_model(path, "omni-tiny-mmproj", formats[i], 1, 2);
         REQUIRE_OK(lk_projector_open(path, NULL, &projector, &err), err);
+        lk_gguf_value has_audio = {.type = LK_GGUF_U32}; /* other readers insist on a truth value */
+        CHECK_STATUS(LK_OK, lk_gguf_find(lk_projector_gguf(projector), "clip.has_audio_encoder",
+                                         &has_audio, &err));
+        CHECK(has_audio.type == LK_GGUF_BOOL && has_audio.i == 1);
         REQUIRE_OK(lk_encoder_create(projector, NULL, &encoder, &err), err);
         REQUIRE_OK(
             lk_encoder_encode(encoder, features, N_FRAMES, vectors, N_TOKENS * WIDTH, NULL, &err),
