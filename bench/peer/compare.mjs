@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = resolve(here, "../..");
-const GROUPS = ["speed", "batch", "depth", "first", "memory", "busy"];
+const GROUPS = ["speed", "batch", "depth", "first", "memory", "busy", "audio"];
 const help = `usage: compare.mjs [OPTIONS]
 
   --peer FOLDER      where setup.sh puts the peer ($LOCKSTEP_PEER, or build/peer)
@@ -21,6 +21,7 @@ const help = `usage: compare.mjs [OPTIONS]
                      other tests
   --model FILE       this model instead, for all tests
   --only LIST        groups: ${GROUPS.join(", ")}
+  --projectors LIST  formats of the audio tests' encoder (F16,Q8_0), the shape of Qwen2.5-Omni-3B
   --rounds N         alternating runs of each test (3); of the depth tests two at most
   --threads N        (one per processor)
   --depth N          of the depth tests (4096)
@@ -35,6 +36,7 @@ const { values: options } = parseArgs({
     shape: { type: "string", default: "qwen3-1.7b" },
     formats: { type: "string", default: "Q4_K_M,Q8_0,Q4_0" },
     model: { type: "string" },
+    projectors: { type: "string", default: "F16,Q8_0" },
     only: { type: "string", default: GROUPS.join(",") },
     rounds: { type: "string", default: "3" },
     threads: { type: "string", default: String(cpus().length) },
@@ -68,10 +70,16 @@ for (const group of groups) {
 }
 const formats = options.model ? [options.model] : options.formats.split(",");
 const peerFolder = resolve(options.peer);
+const projectors = options.projectors.split(",");
+const needsText = groups.some((group) => group !== "audio");
 const bin = join(peerFolder, "bin");
 const PARALLEL = [1, 2, 4, 8, 16];
 const FIRST_TEXT = " a b c d e f g h i j k l m n o p"; // 16 tokens of any byte-level vocabulary
 const MEMORY_CTX = 4096;
+// Seconds of recordings. The peer computes 30 seconds of every shorter one; the longer clip has as
+// much work for both.
+const CLIPS = [11, 29];
+const OMNI = "qwen2.5-omni-3b";
 // The peer's settings at depth: its choice of attention decides much.
 const PEER_DEPTHS = [
   { name: "f16, no flash attention", kv: "f16", flash: "0" },
@@ -105,7 +113,7 @@ function run(command, args) {
   if (done.status !== 0) {
     fail(`${command} ${args.join(" ")}: status ${done.status}: ${done.stderr}`);
   }
-  return { out: done.stdout, ...JSON.parse(readFileSync(report, "utf8")) };
+  return { out: done.stdout, log: done.stderr, ...JSON.parse(readFileSync(report, "utf8")) };
 }
 
 function runOurs(args) {
@@ -127,15 +135,21 @@ function modelOf(format) {
   return options.model ?? join(peerFolder, "models", `${options.shape}-${format}.gguf`);
 }
 
-/* `lockstep bench`; the speeds go under `prefix`, by the name of the test. */
-function benchOurs(prefix, model, args) {
-  const done = runOurs(["bench", model, "-t", String(threads), "-r", "1", "-o", "json", ...args]);
-  const report = JSON.parse(done.out);
+/* The speeds of the machine that a report of `lockstep bench` has. */
+function addMachines(report) {
   for (const m of report.machines) {
     add("machine read", m.read_bytes_per_second / 1e9);
     add("machine int8", m.int8_ops_per_second / 1e9);
     add("machine matrix", m.matrix_ops_per_second / 1e9);
+    add("machine float", m.float_ops_per_second / 1e9);
   }
+}
+
+/* `lockstep bench`; the speeds go under `prefix`, by the name of the test. */
+function benchOurs(prefix, model, args) {
+  const done = runOurs(["bench", model, "-t", String(threads), "-r", "1", "-o", "json", ...args]);
+  const report = JSON.parse(done.out);
+  addMachines(report);
   for (const r of report.results) {
     add(`ours ${prefix} ${r.test}`, r.tokens_per_second);
     if (r.limit_share > 0) {
@@ -265,25 +279,100 @@ function busy() {
   ];
 }
 
+function omniFile(name) {
+  return join(peerFolder, "models", `${OMNI}-${name}.gguf`);
+}
+
+function projectorFile(format) {
+  return omniFile(`mmproj-${format}`);
+}
+
+function clipFile(seconds) {
+  return join(peerFolder, "models", `clip-${seconds}s.wav`);
+}
+
+/* A WAV file of a tone: the time does not depend on what is heard. */
+function writeClip(seconds) {
+  const n = 16000 * seconds;
+  const bytes = Buffer.alloc(44 + 2 * n);
+  bytes.write("RIFF", 0, "latin1");
+  bytes.writeUInt32LE(36 + 2 * n, 4);
+  bytes.write("WAVEfmt ", 8, "latin1");
+  [16, 0x00010001, 16000, 32000, 0x00100002].forEach((x, i) => bytes.writeUInt32LE(x, 16 + 4 * i));
+  bytes.write("data", 36, "latin1");
+  bytes.writeUInt32LE(2 * n, 40);
+  for (let i = 0; i < n; i++) {
+    bytes.writeInt16LE(Math.round(8000 * Math.sin(0.2 * i + 30 * Math.sin(i / 3000))), 44 + 2 * i);
+  }
+  writeFileSync(clipFile(seconds), bytes);
+}
+
+/* The encoder of recordings alone, features to vectors. */
+function audio(format) {
+  const file = projectorFile(format);
+  const ours = ["--mmproj", file, "--audio", CLIPS.join(","), "-t", String(threads), "-r", "1"];
+  const done = /mtmd batch encoding done in (\d+) ms/;
+  return [
+    () => {
+      const report = JSON.parse(runOurs(["bench", ...ours, "-o", "json"]).out);
+      addMachines(report);
+      for (const r of report.audio) {
+        const key = `audio ${format} ${r.clip_seconds}`;
+        add(`ours ${key}`, r.median_seconds);
+        add(`limit ${key}`, 100 * r.limit_share);
+        if (r.clip_seconds === CLIPS[0]) add("ours features", 1000 * r.features_seconds);
+        if (r.is_wrong || (digests.get(key) ?? r.vectors) !== r.vectors) {
+          fail(`the vectors of ${key} are not always the same`);
+        }
+        digests.set(key, r.vectors);
+      }
+    },
+    () => {
+      for (const seconds of CLIPS) {
+        const args = ["-m", omniFile("text"), "--mmproj", file, "--audio", clipFile(seconds)];
+        args.push("-p", "Transcribe.", "-n", "1", "--temp", "0", "-c", "2048");
+        const { out, log } = run(join(bin, "llama-mtmd-cli"), [...args, "-t", String(threads)]);
+        const found = done.exec(log) ?? done.exec(out);
+        found ?? fail(`llama-mtmd-cli does not say how long it took: ${log}`);
+        add(`peer audio ${format} ${seconds}`, Number(found[1]) / 1000);
+      }
+    },
+  ];
+}
+
+function writeModel(shape, format, file, ...more) {
+  if (existsSync(file)) return;
+  console.error(`compare: writing ${file}`);
+  const args = ["make-random", shape, format, file, ...more];
+  if (spawnSync(options.tool, args, { stdio: "inherit" }).status !== 0) {
+    fail(`${file} could not be written`);
+  }
+}
+
+function prepareAudio() {
+  const built = spawnSync("sh", [join(here, "audio.sh"), peerFolder], { stdio: "inherit" });
+  if (built.status !== 0) fail("the peer's tool for recordings could not be built");
+  for (const format of projectors) writeModel(`${OMNI}-mmproj`, format, projectorFile(format));
+  writeModel(OMNI, "Q8_0", omniFile("text"), "--layers", "1"); // it only has to be there
+  for (const seconds of CLIPS) writeClip(seconds);
+}
+
 function prepare() {
   const setup = spawnSync("sh", [join(here, "setup.sh"), peerFolder], { stdio: "inherit" });
   if (setup.status !== 0) fail("the peer could not be set up");
   existsSync(options.tool) || fail(`${options.tool} does not exist; build it, or give --tool`);
   mkdirSync(join(peerFolder, "models"), { recursive: true });
-  for (const format of options.model ? [] : formats) {
-    if (!existsSync(modelOf(format))) {
-      console.error(`compare: writing ${modelOf(format)}`);
-      const args = ["make-random", options.shape, format, modelOf(format)];
-      if (spawnSync(options.tool, args, { stdio: "inherit" }).status !== 0) {
-        fail(`${modelOf(format)} could not be written`);
-      }
-    }
+  for (const format of options.model || !needsText ? [] : formats) {
+    writeModel(options.shape, format, modelOf(format));
   }
+  if (groups.includes("audio")) prepareAudio();
 }
 
 /* Files into the page cache, so that the first round is like the others. */
 function warm() {
-  for (const file of formats.map(modelOf)) {
+  const files = needsText ? formats.map(modelOf) : [];
+  const encoders = groups.includes("audio") ? projectors.map(projectorFile) : [];
+  for (const file of [...files, ...encoders]) {
     spawnSync("sh", ["-c", 'cat "$1" >/dev/null', "sh", file]);
   }
 }
@@ -308,11 +397,13 @@ function row(name, ours, peer, { unit = "t/s", lessIsBetter = false, limit, digi
 
 function printTable() {
   const model = modelOf(formats[0]);
+  const shape = needsText ? (options.model ?? options.shape) : OMNI;
   console.log(
-    `\nShape ${options.model ?? options.shape}, ${threads} threads, medians of alternating runs. ` +
+    `\nShape ${shape}, ${threads} threads, medians of alternating runs. ` +
       `Machine: reads ${number(median("machine read"))} GB/s, int8 ` +
       `${number(median("machine int8"), 0)} GOP/s, matrix units ` +
-      `${number(median("machine matrix"), 0)} GOP/s (medians).\n`,
+      `${number(median("machine matrix"), 0)} GOP/s, float ` +
+      `${number(median("machine float"), 0)} GOP/s (medians).\n`,
   );
   console.log("| measure | Lockstep | peer | unit | ratio | of the limit | without matrix units |");
   console.log("| --- | ---: | ---: | --- | ---: | ---: | ---: |");
@@ -366,6 +457,21 @@ function printTable() {
     const kept = (who) => number((100 * median(`${who} busy tg64`)) / median(`${who} quiet tg64`), 0);
     console.log(`\nWith a busy core: Lockstep keeps ${kept("ours")} %, the peer ${kept("peer")} %.`);
   }
+  if (groups.includes("audio")) {
+    for (const format of projectors) {
+      for (const seconds of CLIPS) {
+        const key = `audio ${format} ${seconds}`;
+        row(`encoder, ${seconds} s, ${format}`, `ours ${key}`, `peer ${key}`, {
+          unit: "s",
+          lessIsBetter: true,
+          digits: 2,
+          limit: key,
+        });
+      }
+    }
+    const features = number(Math.min(...samples.get("ours features")));
+    console.log(`\nFeatures of ${CLIPS[0]} s: ${features} ms on one thread.`);
+  }
 }
 
 prepare();
@@ -380,6 +486,7 @@ for (let round = 0; round < rounds; round++) {
   if (groups.includes("first")) tasks.push(first());
   if (groups.includes("memory") && round === 0) tasks.push(memory());
   if (groups.includes("busy")) tasks.push(busy());
+  if (groups.includes("audio")) for (const format of projectors) tasks.push(audio(format));
   for (const task of tasks) {
     for (const work of round % 2 === 0 ? task : [...task].reverse()) work();
   }
