@@ -59,6 +59,7 @@ run 0 "$omni" $heard --only audio -n 4 -r 1 --json a.json
 matches out '^audio  *after another recording, cleared  *equal  *0/1  *4/4'
 matches out '^audio  *all processors busy  *equal  *0/1  *4/4'
 matches out '^audio  *encoder on a device  *not possible'
+matches out '^All [0-9]* cases that were possible are equal[.]$'
 ! grep -q 'DIFFERENT\|ERROR' out || fail "$last: $(grep 'DIFFERENT\|ERROR' out)"
 matches a.json 'ref0.wav --only case --set clip=2,before=1,n=4"'
 run 0 "$omni" $heard --only case --set clip=2,before=1,n=4

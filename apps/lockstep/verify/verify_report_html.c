@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "shared/open_model.h"
+#include "verify_conclusion.h"
 #include "verify_report.h"
 
 static const char style[] =
@@ -59,37 +60,18 @@ static void write_fact(FILE *file, const char *name, const char *value) {
 }
 
 static void write_head(const verify *v, FILE *file) {
-    int32_t counts[VERIFY_N_VERDICTS] = {0};
+    const verify_conclusion end = verify_conclude(v);
+    const int32_t *counts = end.counts;
     char hex[65] = "";
     char text[256];
-    for (size_t i = 0; i < v->n_lines; i++) {
-        counts[v->lines[i]->verdict]++;
-    }
-    const int32_t n_bad = counts[VERDICT_DIFFERENT] + counts[VERDICT_ERROR];
-    const verify_verdict worst = counts[VERDICT_DIFFERENT] > 0 ? VERDICT_DIFFERENT
-                                 : counts[VERDICT_ERROR] > 0   ? VERDICT_ERROR
-                                 : counts[VERDICT_NOISE] > 0   ? VERDICT_NOISE
-                                 : counts[VERDICT_EQUAL] > 0   ? VERDICT_EQUAL
-                                                               : VERDICT_UNABLE;
     (void)fprintf(file,
                   "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
                   "<title>lockstep verify</title><style>\n%s</style></head><body>\n"
                   "<h1>lockstep verify</h1>\n"
                   "<p class=\"x\">Does what a sequence gets depend on anything but itself?</p>\n"
-                  "<div class=\"banner %s\">",
-                  style, class_of(worst));
-    if (n_bad > 0) {
-        (void)fprintf(file, "%d of %zu cases differ or failed", n_bad, v->n_lines);
-    } else if (worst == VERDICT_NOISE) {
-        (void)fprintf(file, "%d of %zu cases differ as float noise does", counts[VERDICT_NOISE],
-                      v->n_lines);
-    } else if (worst == VERDICT_UNABLE) {
-        (void)fputs("Nothing could be judged", file);
-    } else {
-        (void)fprintf(file, "All %d cases that were possible are equal", counts[VERDICT_EQUAL]);
-    }
-    (void)fputs("</div>\n<dl>\n", file);
+                  "<div class=\"banner %s\">%s</div>\n<dl>\n",
+                  style, class_of(end.verdict), end.text);
     write_fact(file, "target", v->target->name);
     write_fact(file, "", v->target->description);
     write_fact(file, "machine", v->machine);

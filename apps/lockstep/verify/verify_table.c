@@ -5,7 +5,7 @@
 
 #include "shared/open_model.h"
 #include "shared/printable.h"
-#include "verify.h"
+#include "verify_conclusion.h"
 
 static bool is_terminal(void) {
     return isatty(STDERR_FILENO) == 1;
@@ -127,18 +127,13 @@ void verify_table_line(const verify *v, const verify_line *line) {
 }
 
 void verify_table_end(const verify *v) {
-    int32_t counts[VERIFY_N_VERDICTS] = {0};
-    int64_t n_runs = 0;
-    for (size_t i = 0; i < v->n_lines; i++) {
-        counts[v->lines[i]->verdict]++;
-        n_runs += v->lines[i]->n_runs;
-    }
+    const verify_conclusion end = verify_conclude(v);
     (void)printf("%s%zu cases, %lld runs in %.1f s:", v->options->is_quiet ? "" : "\n", v->n_lines,
-                 (long long)n_runs, lk_console_seconds() - v->start);
+                 (long long)end.n_runs, lk_console_seconds() - v->start);
     for (int k = 0; k < VERIFY_N_VERDICTS; k++) {
-        if (counts[k] > 0) {
-            (void)printf(" %d %s,", counts[k], verify_verdict_name((verify_verdict)k));
+        if (end.counts[k] > 0) {
+            (void)printf(" %d %s,", end.counts[k], verify_verdict_name((verify_verdict)k));
         }
     }
-    (void)printf(" seed %llu\n", (unsigned long long)v->options->seed);
+    (void)printf(" seed %llu\n%s.\n", (unsigned long long)v->options->seed, end.text);
 }
