@@ -193,7 +193,7 @@ LK_TEST(encoder_runs_agree) {
         check_encoder(1 + (uint32_t)(i % 3), masks[i % 4],
                       1 + (int32_t)(lk_test_random(&rng) % LK_MAX_WINDOWS));
     }
-    for (int32_t i = 1; i < 5; i++) {
+    for (int32_t i = (int32_t)lk_test_size(4, 1, 1); i < 5; i++) {
         check_neighbours(i, &rng);
     }
 }
@@ -402,10 +402,11 @@ LK_TEST(engine_agrees) {
     static job jobs[N_JOBS];
     lk_error err;
     const uint64_t n_rounds = lk_test_size(1, 1, 20);
+    const uint64_t n_settings = lk_test_size(2, 3, 3);
     uint64_t rng = lk_test_seed(3);
     make_world();
     for (uint64_t round = 0; round < n_rounds; round++) {
-        for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
+        for (size_t k = 0; k < n_settings; k++) {
             lk_engine *engine = NULL;
             lk_engine_params params = LK_ENGINE_PARAMS_INIT;
             params.n_threads = 2;
