@@ -19,13 +19,11 @@ static const double loop_s = 0.5;
 typedef int32_t lk_peak_loop(uint32_t n_rounds, const int8_t in[64]);
 
 typedef struct peak {
-    uint32_t isa;
     const char *memory;
     lk_peak_loop *loop; /* the one in hand */
     uint32_t n_rounds;
-    const struct peak_entry *entry; /* of the widest set; NULL: none */
+    const struct peak_entry *entry; /* of the widest set */
     bool has_matrix;
-    int64_t (*read)(const void *memory, size_t n_bytes);
     int64_t sums[LK_POOL_MAX_THREADS]; /* what the loops found: it has to go somewhere */
 } peak;
 
@@ -40,7 +38,8 @@ static int64_t read_plain(const void *memory, size_t n_bytes) {
     return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
 }
 
-/* The loops of each set, the widest last; AMX is measured apart. */
+/* The loops of each set, the widest last; AMX is measured apart. Behind them what is left without
+ * any of these sets. */
 typedef struct peak_entry {
     uint32_t isa;
     uint32_t int8_ops;
@@ -64,18 +63,17 @@ static const peak_entry entries[] = {
     {LK_ISA_I8MM, LK_PEAK_INT8_I8MM_OPS, lk_peak_int8_i8mm, LK_PEAK_FLOAT_NEON_OPS,
      lk_peak_float_neon, read_plain},
 #endif
-    {0, 0, NULL, 0, NULL, NULL}};
+    {0, 0, NULL, 0, NULL, read_plain}};
+enum { N_SETS = sizeof entries / sizeof entries[0] - 1 };
 
 static void choose(peak *p, uint32_t isa_mask) {
     lk_cpu_kernels kernels; /* knows which sets stand on which */
     lk_cpu_kernels_init(&kernels, isa_mask);
-    p->read = read_plain;
+    p->entry = &entries[N_SETS];
     p->has_matrix = (kernels.isa & LK_ISA_AMX) != 0;
     for (const peak_entry *entry = entries; entry->isa != 0; entry++) {
         if ((kernels.isa & entry->isa) != 0) {
-            p->isa = entry->isa;
             p->entry = entry;
-            p->read = entry->read;
         }
     }
 }
@@ -94,7 +92,7 @@ static void touch(void *arg, uint32_t i_task, uint32_t i_thread) {
 
 static void read_chunk(void *arg, uint32_t i_task, uint32_t i_thread) {
     peak *p = (peak *)arg;
-    p->sums[i_thread] ^= p->read(p->memory + (size_t)i_task * CHUNK_BYTES, CHUNK_BYTES);
+    p->sums[i_thread] ^= p->entry->read(p->memory + (size_t)i_task * CHUNK_BYTES, CHUNK_BYTES);
 }
 
 static void run_loop(void *arg, uint32_t i_task, uint32_t i_thread) {
@@ -140,9 +138,9 @@ lk_status lk_cpu_peak_measure(lk_pool *pool, uint32_t isa_mask, const lk_allocat
     const double read = best_of(pool, read_chunk, &p, N_CHUNKS, read_s);
     lk_free(allocator, memory, MEMORY_BYTES);
     speed->n_threads = lk_pool_n_threads(pool);
-    speed->isa = p.isa;
+    speed->isa = p.entry->isa;
     speed->read_bytes_per_s = (double)MEMORY_BYTES / read;
-    if (p.entry != NULL) {
+    if (p.entry->isa != 0) {
         speed->int8_ops_per_s = measure_loop(pool, &p, p.entry->int8, p.entry->int8_ops);
         speed->float_ops_per_s = measure_loop(pool, &p, p.entry->floats, p.entry->float_ops);
     }
