@@ -142,6 +142,10 @@ void bench_report_deinit(bench_report *report);
 /* The description, bytes and elements of an open model. */
 void bench_describe(bench_model *model, const lk_model *open);
 
+/* What was measured of the machine with so many threads and this mask; NULL: it was not. */
+const lk_machine_speed *bench_speed_of(const bench_report *report, uint32_t n_threads,
+                                       uint32_t isa);
+
 /* Seconds that the test takes at least, if memory is read and products are computed at the
  * machine's best speed; 0 when that is not known. */
 double bench_limit_seconds(const bench_test *t, const lk_machine_speed *speed,

@@ -90,16 +90,6 @@ static void count_ops(const audio_bench *a, const bench_audio_result *r, double 
     }
 }
 
-static const lk_machine_speed *machine_of(const bench_report *report, const bench_audio_result *r) {
-    for (size_t i = 0; i < report->n_machines; i++) {
-        if (report->machines[i].speed.n_threads == r->n_threads &&
-            report->machines[i].isa == r->isa) {
-            return &report->machines[i].speed;
-        }
-    }
-    return NULL;
-}
-
 static int compare(const void *a, const void *b) {
     const double x = *(const double *)a;
     const double y = *(const double *)b;
@@ -116,7 +106,7 @@ static void finish(const audio_bench *a, bench_audio_result *r) {
     r->median_s = n % 2 != 0 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
     count_ops(a, r, &int8_ops, &float_ops);
     r->ops = int8_ops + float_ops;
-    const lk_machine_speed *machine = machine_of(a->report, r);
+    const lk_machine_speed *machine = bench_speed_of(a->report, r->n_threads, r->isa);
     if (machine != NULL && machine->int8_ops_per_s > 0.0 && machine->float_ops_per_s > 0.0) {
         const double best_s = int8_ops / (machine->matrix_ops_per_s > machine->int8_ops_per_s
                                               ? machine->matrix_ops_per_s

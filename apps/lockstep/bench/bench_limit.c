@@ -4,6 +4,17 @@
  * only makes the limit harder to reach. */
 #include "bench.h"
 
+const lk_machine_speed *bench_speed_of(const bench_report *report, uint32_t n_threads,
+                                       uint32_t isa) {
+    for (size_t i = 0; i < report->n_machines; i++) {
+        const bench_machine *m = &report->machines[i];
+        if (m->speed.n_threads == n_threads && m->isa == isa) {
+            return &m->speed;
+        }
+    }
+    return NULL;
+}
+
 /* Bytes of a cached position in all layers, keys or values. */
 static double kv_bytes(const lk_model_info *info, lk_kv_type type) {
     const double n = (double)info->n_layers * info->n_kv_heads * info->head_dim;

@@ -169,16 +169,6 @@ static bool one_run(bench *b, const bench_test *t, double *seconds) {
                      : feed(b, t->n_parallel, t->depth, end, seconds);
 }
 
-static const lk_machine_speed *machine_of(const bench_report *report, const bench_test *t) {
-    for (size_t i = 0; i < report->n_machines; i++) {
-        if (report->machines[i].speed.n_threads == t->n_threads &&
-            report->machines[i].isa == t->isa) {
-            return &report->machines[i].speed;
-        }
-    }
-    return NULL;
-}
-
 static void finish_result(bench *b, bench_result *r) {
     const double n_tokens = (double)r->test.n_tokens * r->test.n_parallel;
     const double n = (double)r->n_repetitions;
@@ -193,7 +183,7 @@ static void finish_result(bench *b, bench_result *r) {
         squares += e * e;
     }
     r->speed_deviation = r->n_repetitions > 1 ? sqrt(squares / (n - 1.0)) : 0.0;
-    const lk_machine_speed *machine = machine_of(b->report, &r->test);
+    const lk_machine_speed *machine = bench_speed_of(b->report, r->test.n_threads, r->test.isa);
     if (machine != NULL) {
         r->limit_share = bench_limit_seconds(&r->test, machine, true) / (total_s / n);
         r->vector_share = bench_limit_seconds(&r->test, machine, false) / (total_s / n);
