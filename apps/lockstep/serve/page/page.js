@@ -1,8 +1,8 @@
 'use strict';
 /* page.js - the page at /: a chat over /v1/chat/completions, and what /slots and /metrics say. */
 const $ = (id) => document.getElementById(id);
-const messages = [];
-let controller = null;
+let messages = [];
+let controller = null; // of the answer that is coming
 
 function headers() {
   const key = $('key').value.trim();
@@ -11,16 +11,27 @@ function headers() {
   return h;
 }
 
+/* Runs `change`, and keeps the end in view where it was in view. */
+function scroll(change) {
+  const box = $('messages');
+  const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+  change();
+  if (isAtEnd) box.scrollTop = box.scrollHeight;
+}
+
 function show(role, text) {
   const box = document.createElement('div');
-  box.className = 'message ' + role;
+  const thoughts = document.createElement('div');
   const body = document.createElement('div');
   const foot = document.createElement('footer');
+  box.className = 'message ' + role;
+  thoughts.className = 'thoughts';
+  body.className = 'text';
   body.textContent = text;
-  box.append(body, foot);
+  box.append(thoughts, body, foot);
   $('messages').append(box);
   $('messages').scrollTop = $('messages').scrollHeight;
-  return { body, foot };
+  return { box, thoughts, body, foot };
 }
 
 function request() {
@@ -52,44 +63,62 @@ async function readEvents(response, each) {
   }
 }
 
+/* Streams an answer into a view; what is to be said of it. */
+async function stream(view, signal) {
+  const start = performance.now();
+  let note = '';
+  const response = await fetch('v1/chat/completions', {
+    method: 'POST', headers: headers(), body: JSON.stringify(request()), signal,
+  });
+  if (!response.ok) throw new Error((await response.json()).error.message);
+  await readEvents(response, (event) => {
+    if (event.error) throw new Error(event.error.message);
+    const delta = event.choices.length ? event.choices[0].delta : {};
+    if (delta.content || delta.reasoning_content) {
+      scroll(() => {
+        view.body.append(delta.content || '');
+        view.thoughts.append(delta.reasoning_content || '');
+      });
+    }
+    if (event.usage) {
+      const n = event.usage.completion_tokens;
+      const seconds = (performance.now() - start) / 1000; // from the request on
+      note = `${n} tokens, ${(n / seconds).toFixed(1)} per second, seed ${event.seed}`;
+    }
+  });
+  return note;
+}
+
 async function answer() {
   const view = show('assistant', '');
-  const start = performance.now();
-  let text = '';
+  const own = new AbortController();
+  const chat = messages;
   let note = '';
-  controller = new AbortController();
+  let isError = false;
+  controller = own;
   $('send').textContent = 'Stop';
   try {
-    const response = await fetch('v1/chat/completions', {
-      method: 'POST', headers: headers(), body: JSON.stringify(request()), signal: controller.signal,
-    });
-    if (!response.ok) throw new Error((await response.json()).error.message);
-    await readEvents(response, (event) => {
-      if (event.error) throw new Error(event.error.message);
-      const delta = event.choices.length ? event.choices[0].delta.content : '';
-      if (delta) {
-        text += delta;
-        view.body.textContent = text;
-        $('messages').scrollTop = $('messages').scrollHeight;
-      }
-      if (event.usage) {
-        const n = event.usage.completion_tokens;
-        const seconds = (performance.now() - start) / 1000; // from the request on
-        note = `${n} tokens, ${(n / seconds).toFixed(1)} per second, seed ${event.seed}`;
-      }
-    });
+    note = await stream(view, own.signal);
   } catch (error) {
-    if (error.name === 'AbortError') {
-      note = 'stopped';
-    } else {
-      view.body.parentElement.classList.add('error');
-      note = error.message;
-    }
+    isError = error.name !== 'AbortError';
+    note = isError ? error.message : 'stopped';
   }
-  view.foot.textContent = note;
-  if (text) messages.push({ role: 'assistant', content: text });
-  controller = null;
-  $('send').textContent = 'Send';
+  scroll(() => {
+    view.foot.textContent = note;
+    view.box.classList.toggle('error', isError);
+  });
+  const text = view.body.textContent;
+  if (text) {
+    chat.push({ role: 'assistant', content: text });
+  } else {
+    /* Without an answer the message was not said: it can be sent again. */
+    const said = chat.pop();
+    if (isError && chat === messages && $('input').value === '') $('input').value = said.content;
+  }
+  if (controller === own) {
+    controller = null;
+    $('send').textContent = 'Send';
+  }
   refresh();
 }
 
@@ -104,6 +133,16 @@ function submit() {
   show('user', text);
   $('input').value = '';
   answer();
+}
+
+/* The answer that is coming goes on into the old list, which nobody sees any more. */
+function forget() {
+  if (controller) controller.abort();
+  controller = null;
+  messages = [];
+  $('messages').replaceChildren();
+  $('send').textContent = 'Send';
+  $('input').focus();
 }
 
 /* ---- what the server is doing ---- */
@@ -183,12 +222,7 @@ $('input').addEventListener('keydown', (event) => {
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && controller) controller.abort();
 });
-$('clear').addEventListener('click', () => {
-  if (controller) controller.abort();
-  messages.length = 0;
-  $('messages').replaceChildren();
-  $('input').focus();
-});
+$('clear').addEventListener('click', forget);
 $('key').addEventListener('change', () => { begin(); refresh(); });
 begin();
 refresh();
