@@ -10,7 +10,7 @@ if(TARGET PkgConfig::DECODE_JANSSON)
   set(folder ${CMAKE_SOURCE_DIR}/apps/lockstep)
   add_library(lk_serve_decode STATIC EXCLUDE_FROM_ALL ${folder}/serve/serve_decode.c
     ${folder}/serve/serve_fields.c ${folder}/serve/serve_problem.c ${folder}/serve/serve_media.c
-    ${folder}/serve/serve_tools.c)
+    ${folder}/serve/serve_refused.c ${folder}/serve/serve_tools.c)
   target_include_directories(lk_serve_decode PUBLIC ${folder} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(lk_serve_decode PUBLIC PkgConfig::DECODE_JANSSON
     PRIVATE lk_options lk_explored)

@@ -123,19 +123,26 @@ static bool next_signal(const sigset_t *signals, int *number) {
     return *number > 0;
 }
 
-/* Until nothing is open, or a second signal cancels what is. */
+/* Until nothing is open and all answers are sent, or a second signal cancels what is open: of that
+ * only the engine's end is waited for, and a moment for the answers. */
 static void drain(server *s, const sigset_t *signals) {
+    enum { N_MOMENTS = 20 }; /* of 50 ms */
     int number = 0;
+    bool is_over = false;
     atomic_store(&s->is_draining, true);
     (void)fprintf(stderr, "lockstep serve: %llu requests finish; a second signal ends them\n",
                   (unsigned long long)count_open(s));
-    while (count_open(s) > 0) {
-        if (next_signal(signals, &number)) {
-            server_cancel_all(s);
-            break;
-        }
+    while (!is_over && (count_open(s) > 0 || atomic_load(&s->n_answers) > 0)) {
+        is_over = next_signal(signals, &number);
     }
+    if (!is_over) {
+        return;
+    }
+    server_cancel_all(s);
     while (count_open(s) > 0) {
+        (void)next_signal(signals, &number);
+    }
+    for (int i = 0; i < N_MOMENTS && atomic_load(&s->n_answers) > 0; i++) {
         (void)next_signal(signals, &number);
     }
 }

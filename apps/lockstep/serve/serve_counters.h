@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-enum { SERVE_N_BUCKETS = 14 };
+enum { SERVE_N_BUCKETS = 14, SERVE_N_CODES = 600 };
 
 typedef struct serve_histogram {
     uint64_t buckets[SERVE_N_BUCKETS + 1]; /* the last: above all bounds */
@@ -15,8 +15,8 @@ typedef struct serve_histogram {
 
 typedef struct serve_counters {
     pthread_mutex_t lock;
-    uint64_t responses[6]; /* by the first digit of the status */
-    uint64_t gone;         /* clients that went away before the end */
+    uint64_t responses[SERVE_N_CODES]; /* by status of HTTP */
+    uint64_t gone;                     /* clients that went away before the end */
     uint64_t open_jobs;
     uint64_t jobs;
     uint64_t errors[32]; /* choices that failed, by lk_status */

@@ -8,9 +8,30 @@
 #include <string.h>
 
 #include "lk/grammar.h"
+#include "serve_refused.h"
 #include "serve_tools.h"
 
 /* ---- JSON ---- */
+
+/* What the values of a body take in memory at most, beside the bytes of their texts: a container
+ * takes up to a hundred times its two characters. */
+static size_t memory_of_values(const char *body, size_t n_bytes) {
+    enum { PER_OBJECT = 208, PER_ARRAY = 128, PER_NAME = 64, PER_VALUE = 48 };
+    size_t n = 0;
+    bool in_text = false;
+    for (size_t i = 0; i < n_bytes; i++) {
+        const char c = body[i];
+        if (c == '"') {
+            in_text = !in_text;
+        } else if (in_text) {
+            i += c == '\\'; /* what follows is no end of the text */
+        } else {
+            n += c == '{' ? PER_OBJECT : c == '[' ? PER_ARRAY : c == ':' ? PER_NAME : 0;
+            n += c == ',' ? PER_VALUE : 0;
+        }
+    }
+    return n;
+}
 
 /* The largest nesting is jansson's own limit (2048). */
 json_t *serve_parse(const char *body, size_t n_bytes, serve_problem *problem) {
@@ -18,6 +39,13 @@ json_t *serve_parse(const char *body, size_t n_bytes, serve_problem *problem) {
     if (n_bytes == 0) {
         (void)serve_fail(problem, 400, "invalid_json", NULL,
                          "the body is empty, expected a JSON object");
+        return NULL;
+    }
+    const size_t n_memory = memory_of_values(body, n_bytes);
+    if (n_memory > SERVE_MAX_VALUE_BYTES) {
+        (void)serve_fail(problem, 413, "body_too_large", NULL,
+                         "the values of the body would take %zu bytes of memory, at most %d",
+                         n_memory, SERVE_MAX_VALUE_BYTES);
         return NULL;
     }
     json_t *root = json_loadb(body, n_bytes, JSON_REJECT_DUPLICATES, &error);
@@ -34,84 +62,6 @@ json_t *serve_parse(const char *body, size_t n_bytes, serve_problem *problem) {
         return NULL;
     }
     return root;
-}
-
-/* ---- what this server cannot do ---- */
-
-/* Fields that are harmless with these values and cannot be obeyed with others. */
-typedef struct unsupported {
-    const char *name;
-    enum { IF_TRUE, IF_FILLED, IF_NOT_ZERO, IF_NOT_TEXT } when;
-    const char *harmless; /* IF_NOT_TEXT: the value that is */
-} unsupported;
-
-static const unsupported unsupported_fields[] = {
-    {"functions", IF_FILLED, NULL},
-    {"function_call", IF_NOT_TEXT, "none|auto"},
-    {"audio", IF_FILLED, NULL},
-    {"prediction", IF_FILLED, NULL},
-    {"web_search_options", IF_FILLED, NULL},
-    {"suffix", IF_FILLED, NULL},
-    {"guided_json", IF_FILLED, NULL},
-    {"guided_regex", IF_FILLED, NULL},
-    {"guided_grammar", IF_FILLED, NULL},
-    {"input_prefix", IF_FILLED, NULL},
-    {"input_suffix", IF_FILLED, NULL},
-    {"image_data", IF_FILLED, NULL},
-    {"lora", IF_FILLED, NULL},
-    {"samplers", IF_FILLED, NULL},
-    {"dry_multiplier", IF_NOT_ZERO, NULL},
-    {"xtc_probability", IF_NOT_ZERO, NULL},
-    {"dynatemp_range", IF_NOT_ZERO, NULL},
-    {"mirostat", IF_NOT_ZERO, NULL},
-    {"top_n_sigma", IF_NOT_ZERO, NULL},
-    {"use_beam_search", IF_TRUE, NULL},
-    {"post_sampling_probs", IF_TRUE, NULL},
-};
-
-static bool is_one_of(const char *text, const char *list) {
-    const size_t n = strlen(text);
-    for (const char *c = list; *c != '\0'; c += strcspn(c, "|"), c += *c == '|') {
-        if (strcspn(c, "|") == n && strncmp(c, text, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool asks_for(const unsupported *field, const json_t *value) {
-    switch (field->when) {
-    case IF_TRUE:
-        return !json_is_false(value);
-    case IF_FILLED:
-        return json_is_string(value) ? json_string_length(value) > 0
-                                     : !(json_is_array(value) && json_array_size(value) == 0);
-    case IF_NOT_ZERO:
-        return !json_is_number(value) || json_number_value(value) > 0;
-    default:
-        return !json_is_string(value) || !is_one_of(json_string_value(value), field->harmless);
-    }
-}
-
-static bool check_unsupported(const json_t *root, serve_problem *problem) {
-    for (size_t i = 0; i < sizeof unsupported_fields / sizeof unsupported_fields[0]; i++) {
-        const unsupported *field = &unsupported_fields[i];
-        const json_t *value = json_object_get(root, field->name);
-        if (value != NULL && !json_is_null(value) && asks_for(field, value)) {
-            return serve_fail(problem, 400, "unsupported_parameter", field->name,
-                              "'%s' is not supported by this server", field->name);
-        }
-    }
-    const json_t *modalities = json_object_get(root, "modalities");
-    const json_t *item = NULL;
-    size_t i = 0;
-    json_array_foreach(modalities, i, item) {
-        if (!json_is_string(item) || strcmp(json_string_value(item), "text") != 0) {
-            return serve_fail(problem, 400, "unsupported_value", "modalities",
-                              "'modalities' is only supported as [\"text\"]");
-        }
-    }
-    return true;
 }
 
 /* ---- grammars ---- */
@@ -369,13 +319,28 @@ static bool decode_logprobs(const json_t *root, serve_settings *s, serve_problem
     return true;
 }
 
+/* Each endpoint takes the names of all; of several limits the smallest holds. */
 static bool decode_max_tokens(const json_t *root, serve_settings *s, serve_problem *problem) {
-    if (s->kind == SERVE_LLAMA) {
-        return field_int(root, "n_predict", -1, INT32_MAX, &s->max_tokens, problem);
+    const struct {
+        const char *name;
+        int64_t min;
+    } limits[] = {
+        {"max_tokens", s->kind == SERVE_CHAT    ? 1
+                       : s->kind == SERVE_LLAMA ? -1
+                                                : 0},
+        {"max_completion_tokens", 1},
+        {"n_predict", -1},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        int64_t n = -1;
+        if (!field_int(root, limits[i].name, limits[i].min, INT32_MAX, &n, problem)) {
+            return false;
+        }
+        if (n >= 0 && (s->max_tokens < 0 || n < s->max_tokens)) {
+            s->max_tokens = n;
+        }
     }
-    return field_int(root, "max_tokens", s->kind == SERVE_CHAT ? 1 : 0, INT32_MAX, &s->max_tokens,
-                     problem) &&
-           field_int(root, "max_completion_tokens", 1, INT32_MAX, &s->max_tokens, problem);
+    return true;
 }
 
 bool serve_is_ids(const json_t *value, int32_t n_vocab) {
@@ -445,7 +410,8 @@ static bool check_role(const json_t *message, size_t i, serve_problem *problem) 
                           i);
     }
     if (!json_is_string(role) ||
-        !is_one_of(json_string_value(role), "system|developer|user|assistant|tool|function")) {
+        !field_is_one_of(json_string_value(role),
+                         "system|developer|user|assistant|tool|function")) {
         return serve_fail(problem, 400, "invalid_value", "messages",
                           "message %zu has the role '%.40s', expected system, developer, user, "
                           "assistant, tool or function",
@@ -521,19 +487,6 @@ lk_pooling serve_parse_pooling(const char *name) {
     return pooling;
 }
 
-/* Fields that other servers have for embeddings. */
-static bool check_unsupported_input(const json_t *root, serve_problem *problem) {
-    static const char *const names[] = {"truncate_prompt_tokens", "receipt", "stream"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const json_t *value = json_object_get(root, names[i]);
-        if (value != NULL && !json_is_null(value) && !json_is_false(value)) {
-            return serve_fail(problem, 400, "unsupported_parameter", names[i],
-                              "'%s' is not supported for embeddings", names[i]);
-        }
-    }
-    return true;
-}
-
 static bool decode_embedding(const json_t *root, const serve_defaults *defaults, serve_settings *s,
                              serve_problem *problem) {
     const char *format = "float";
@@ -544,7 +497,7 @@ static bool decode_embedding(const json_t *root, const serve_defaults *defaults,
     s->pooling = defaults->pooling;
     if (!decode_prompt(root, s, defaults->n_vocab, problem) ||
         !field_text(root, "model", 1024, &s->model, problem) ||
-        !check_unsupported_input(root, problem) ||
+        !serve_check_refused_input(root, problem) ||
         !field_text(root, "encoding_format", 32, &format, problem) ||
         !field_text(root, "pooling", 32, &pooling, problem) ||
         !field_int(root, "dimensions", 1, INT32_MAX, &dimensions, problem) ||
@@ -579,7 +532,8 @@ static bool decode_all(const json_t *root, const serve_defaults *defaults, serve
                                 ? decode_messages(root, s, problem)
                                 : decode_prompt(root, s, defaults->n_vocab, problem);
     return has_prompt && field_text(root, "model", 1024, &s->model, problem) &&
-           check_unsupported(root, problem) && field_bool(root, "stream", &s->stream, problem) &&
+           serve_check_refused(root, s->kind, problem) &&
+           field_bool(root, "stream", &s->stream, problem) &&
            decode_stream_options(root, s, problem) && decode_max_tokens(root, s, problem) &&
            decode_counts(root, s, defaults->max_choices, problem) &&
            decode_sampler(root, s, problem) && decode_bias(root, s, defaults->n_vocab, problem) &&
@@ -609,6 +563,14 @@ bool serve_decode(serve_kind kind, const char *body, size_t n_bytes, const serve
         return false;
     }
     return true;
+}
+
+void serve_settings_trim(serve_settings *s) {
+    json_t *stop = json_incref(json_object_get(s->root, "stop"));
+    (void)json_object_clear(s->root);
+    (void)json_object_set_new(s->root, "stop", stop);
+    s->model = NULL;
+    s->messages = s->tools = s->prompt = NULL;
 }
 
 void serve_settings_free(serve_settings *s) {

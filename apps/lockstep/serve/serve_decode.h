@@ -18,6 +18,8 @@ typedef enum serve_kind {
 enum { SERVE_MAX_STOPS = 16, SERVE_MAX_STOP_BYTES = 1024 };
 /* Prompts of one request; texts of one request for embeddings. */
 enum { SERVE_MAX_PROMPTS = 64, SERVE_MAX_INPUTS = 2048 };
+/* Of the values of one body, beside the bytes of their texts. */
+enum { SERVE_MAX_VALUE_BYTES = 128 << 20 };
 
 /* What the text must keep to. */
 typedef enum serve_grammar {
@@ -86,6 +88,8 @@ json_t *serve_parse(const char *body, size_t n_bytes, serve_problem *problem);
 /* On success *settings must be freed with serve_settings_free; on failure nothing is held. */
 bool serve_decode(serve_kind kind, const char *body, size_t n_bytes, const serve_defaults *defaults,
                   serve_settings *settings, serve_problem *problem);
+/* Lets go of what the body held, stop texts excepted: the prompts are made. */
+void serve_settings_trim(serve_settings *settings);
 void serve_settings_free(serve_settings *settings);
 
 /* "mean", "first", "last"; LK_POOLING_NONE for any other name. */

@@ -98,3 +98,13 @@ bool field_text(const json_t *object, const char *name, size_t max_bytes, const 
     *value = json_string_value(found);
     return true;
 }
+
+bool field_is_one_of(const char *text, const char *list) {
+    const size_t n = strlen(text);
+    for (const char *c = list; *c != '\0'; c += strcspn(c, "|"), c += *c == '|') {
+        if (strcspn(c, "|") == n && strncmp(c, text, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

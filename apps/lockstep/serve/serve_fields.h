@@ -29,6 +29,8 @@ bool field_bool(const json_t *object, const char *name, bool *value, serve_probl
 /* Borrowed from the object. At most max_bytes. */
 bool field_text(const json_t *object, const char *name, size_t max_bytes, const char **value,
                 serve_problem *problem);
+/* Whether a text is one of those in "this|that". */
+bool field_is_one_of(const char *text, const char *list);
 /* "a string", "an object", ... */
 const char *field_kind(const json_t *value);
 

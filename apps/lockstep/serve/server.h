@@ -93,6 +93,7 @@ typedef struct server {
     atomic_int n_tasks;        /* threads that work on slots */
     atomic_int n_media;        /* ... and on recordings */
     atomic_int n_slot_actions; /* whose exchange is not over */
+    atomic_int n_answers;      /* exchanges with a job, until all of the answer is sent */
 } server;
 
 /* One request on its way. */
@@ -105,8 +106,11 @@ typedef struct exchange {
     char *body;
     size_t n_body;
     size_t body_capacity;
+    size_t n_dropped; /* bytes of a body that nobody wants */
     bool is_too_large;
+    bool is_refused; /* `problem` is the answer, when the body is through */
     bool is_answered;
+    serve_problem problem;
     serve_job *job;
     struct slot_task *task;
     struct media_task *media;             /* its recordings are being encoded */

@@ -85,6 +85,32 @@ static bool fail_render(serve_problem *problem, const lk_error *err) {
         strcmp(err->subject, "tools") == 0 ? "tools" : "messages", "%s", err->message);
 }
 
+/* The variables that a request adds: chat_template_kwargs, and reasoning_effort where these have
+ * none. *variables: to be released, NULL for none. */
+static bool take_variables(const json_t *root, json_t **variables, serve_problem *problem) {
+    json_t *kwargs = json_object_get(root, "chat_template_kwargs");
+    const char *effort = NULL;
+    *variables = NULL;
+    if (kwargs != NULL && !json_is_null(kwargs) && !json_is_object(kwargs)) {
+        return serve_fail(problem, 400, "invalid_type", "chat_template_kwargs",
+                          "'chat_template_kwargs' must be an object, not %s", field_kind(kwargs));
+    }
+    if (!field_text(root, "reasoning_effort", 64, &effort, problem)) {
+        return false;
+    }
+    if (json_is_object(kwargs)) {
+        *variables = json_incref(kwargs);
+    }
+    if (effort == NULL || json_object_get(kwargs, "reasoning_effort") != NULL) {
+        return true;
+    }
+    json_t *own = json_is_object(kwargs) ? json_copy(kwargs) : json_object();
+    json_decref(*variables);
+    *variables = own;
+    return json_object_set_new(own, "reasoning_effort", json_string(effort)) == 0 ||
+           fail_memory(problem);
+}
+
 /* JSON as text; NULL for NULL. */
 static char *dump(const json_t *json) {
     return json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
@@ -94,24 +120,22 @@ bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **id
                         serve_job *job, serve_problem *problem) {
     lk_error err;
     lk_chat_prompt *prompt = NULL;
-    const json_t *kwargs = json_object_get(root, "chat_template_kwargs");
-    kwargs = json_is_null(kwargs) ? NULL : kwargs;
+    json_t *kwargs = NULL;
     bool wants_turn = true;
     if (s->chat_template == NULL) {
         return serve_fail(problem, 400, "unsupported_value", "messages",
                           "the model has no chat template: start the server with --chat-template, "
                           "or use /v1/completions");
     }
-    if (!field_bool(root, "add_generation_prompt", &wants_turn, problem)) {
+    if (!field_bool(root, "add_generation_prompt", &wants_turn, problem) ||
+        !take_variables(root, &kwargs, problem)) {
+        json_decref(kwargs);
         return false;
-    }
-    if (kwargs != NULL && !json_is_object(kwargs)) {
-        return serve_fail(problem, 400, "invalid_type", "chat_template_kwargs",
-                          "'chat_template_kwargs' must be an object, not %s", field_kind(kwargs));
     }
     char *messages = dump(json_object_get(root, "messages"));
     char *variables = dump(kwargs);
-    const json_t *given = job != NULL ? job->settings.tools : NULL;
+    const json_t *given = job != NULL ? job->settings.tools : json_object_get(root, "tools");
+    given = json_array_size(given) > 0 ? given : NULL;
     char *tools = dump(given);
     bool ok = messages != NULL && (kwargs == NULL || variables != NULL) &&
               (given == NULL || tools != NULL);
@@ -146,5 +170,6 @@ bool server_encode_chat(server *s, const json_t *root, char **text, int32_t **id
     lk_chat_prompt_close(prompt);
     free(variables);
     free(messages);
+    json_decref(kwargs);
     return ok;
 }

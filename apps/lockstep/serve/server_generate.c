@@ -190,8 +190,11 @@ static bool decode_job(exchange *x, serve_kind kind, serve_clips *clips, bool ar
         return false;
     }
     x->job = serve_job_create(&settings, s->tokenizer, &s->counters);
-    return x->job != NULL ||
-           serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the request");
+    if (x->job == NULL) {
+        return serve_fail(problem, 500, "out_of_memory", NULL, "out of memory for the request");
+    }
+    (void)atomic_fetch_add(&s->n_answers, 1);
+    return true;
 }
 
 /* Grammar and prompts. */
@@ -203,6 +206,7 @@ static bool prepare_job(exchange *x, serve_job *job, serve_problem *problem) {
     for (size_t i = 0; i < job->settings.n_prompts && ok; i++) {
         ok = make_prompt(s, job, i, problem);
     }
+    serve_settings_trim(&job->settings);
     job->wake = wake;
     job->wake_ctx = x;
     job->wants_all = job->settings.stream;

@@ -114,16 +114,36 @@ static enum MHD_Result reply_preflight(exchange *x) {
     return server_queue(x, MHD_HTTP_NO_CONTENT, response);
 }
 
+/* Who writes a whole body before reading an answer would not see one that comes earlier, because
+ * the connection ends with it: the body is received and dropped, unless it is very large or the
+ * client asks first. */
+enum { MAX_DROPPED = 256 << 20 };
+
+static bool waits_for_body(exchange *x) {
+    const char *expects =
+        MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT);
+    const char *length =
+        MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return expects == NULL &&
+           (length == NULL || (strlen(length) < 18 && atoll(length) <= MAX_DROPPED));
+}
+
 static enum MHD_Result begin(exchange *x, const char *method, const char *url) {
-    serve_problem problem;
     if (strcmp(method, "OPTIONS") == 0 && x->server->options.cors_origin != NULL) {
         return reply_preflight(x);
     }
-    if (!find_route(x, method, url, &problem) || !check_key(x, &problem) ||
-        !check_size(x, &problem)) {
-        return server_reply_problem(x, &problem);
+    if (find_route(x, method, url, &x->problem) && check_key(x, &x->problem) &&
+        check_size(x, &x->problem)) {
+        return MHD_YES;
     }
-    return MHD_YES;
+    x->is_refused = true;
+    return waits_for_body(x) ? MHD_YES : server_reply_problem(x, &x->problem);
+}
+
+/* False: more than anybody has to take. */
+static bool drop_body(exchange *x, size_t n) {
+    x->n_dropped += n;
+    return x->n_dropped <= MAX_DROPPED;
 }
 
 static bool add_body(exchange *x, const char *data, size_t n) {
@@ -131,7 +151,7 @@ static bool add_body(exchange *x, const char *data, size_t n) {
         x->is_too_large = true;
         free(x->body);
         x->body = NULL;
-        return true;
+        return drop_body(x, n);
     }
     if (x->n_body + n > x->body_capacity) {
         const size_t wanted = 2 * (x->n_body + n);
@@ -175,17 +195,16 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         return begin(x, method, url);
     }
     if (*n_data > 0) {
-        const bool ok = x->is_answered || add_body(x, data, *n_data);
+        const bool ok =
+            x->is_answered || x->is_refused ? drop_body(x, *n_data) : add_body(x, data, *n_data);
         *n_data = 0;
         return ok ? MHD_YES : MHD_NO;
     }
     if (x->is_answered) {
         return MHD_YES;
     }
-    if (x->is_too_large) {
-        serve_problem problem;
-        (void)check_size(x, &problem);
-        return server_reply_problem(x, &problem);
+    if (x->is_refused || !check_size(x, &x->problem)) {
+        return server_reply_problem(x, &x->problem);
     }
     if (x->job == NULL && x->task == NULL) {
         server_watch_working(s, x->socket, NULL);
@@ -211,6 +230,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
         (void)pthread_mutex_unlock(&x->job->lock);
         serve_job_cancel(x->job);
         serve_job_drop(x->job);
+        (void)atomic_fetch_sub(&s->n_answers, 1);
     }
     union {
         const char *given;

@@ -62,14 +62,14 @@ enum MHD_Result server_props(exchange *x) {
                    lk_version_build(), lk_version_commit());
     return server_reply_json(
         x, MHD_HTTP_OK,
-        json_pack("{s:o, s:s, s:s, s:[s, s], s:I, s:I, s:i, s:i, s:{s:o}, s:o, s:s, s:{s:b, s:b}}",
-                  "model_alias", server_text(s->model_id, strlen(s->model_id)),
-                  "system_fingerprint", s->fingerprint, "numerics", lk_numerics_version(),
-                  "kv_types", lk_kv_type_name(s->options.k_type),
-                  lk_kv_type_name(s->options.v_type), "n_ctx", (json_int_t)stats.n_ctx,
-                  "kv_positions", (json_int_t)stats.kv_positions, "total_slots", stats.n_slots,
-                  "max_queued", stats.max_queued, "default_generation_settings", "params",
-                  sampler_object(&s->defaults.sampler), "chat_template",
-                  server_text(chat_template, n_template), "build_info", build, "modalities",
-                  "vision", 0, "audio", 0));
+        json_pack(
+            "{s:o, s:s, s:s, s:[s, s], s:I, s:I, s:i, s:i, s:{s:I, s:o}, s:o, s:s, s:{s:b, s:b}}",
+            "model_alias", server_text(s->model_id, strlen(s->model_id)), "system_fingerprint",
+            s->fingerprint, "numerics", lk_numerics_version(), "kv_types",
+            lk_kv_type_name(s->options.k_type), lk_kv_type_name(s->options.v_type), "n_ctx",
+            (json_int_t)stats.n_ctx, "kv_positions", (json_int_t)stats.kv_positions, "total_slots",
+            stats.n_slots, "max_queued", stats.max_queued, "default_generation_settings", "n_ctx",
+            (json_int_t)stats.n_ctx, "params", sampler_object(&s->defaults.sampler),
+            "chat_template", server_text(chat_template, n_template), "build_info", build,
+            "modalities", "vision", 0, "audio", s->has_audio));
 }

@@ -84,11 +84,13 @@ static void add_engine(lk_buffer *out, const lk_engine_stats *e) {
 
 /* With the lock of the counters. */
 static void add_counters(lk_buffer *out, const serve_counters *c) {
-    add(out, "# HELP lockstep_http_responses_total Answers, by class of status.\n"
+    add(out, "# HELP lockstep_http_responses_total Answers, by status.\n"
              "# TYPE lockstep_http_responses_total counter\n");
-    for (int i = 1; i < 6; i++) {
-        add(out, "lockstep_http_responses_total{class=\"%dxx\"} %llu\n", i,
-            (unsigned long long)c->responses[i]);
+    for (int i = 100; i < SERVE_N_CODES; i++) {
+        if (c->responses[i] > 0 || i == MHD_HTTP_OK) {
+            add(out, "lockstep_http_responses_total{code=\"%d\"} %llu\n", i,
+                (unsigned long long)c->responses[i]);
+        }
     }
     add(out, "# HELP lockstep_errors_total Sequences that failed, by status.\n"
              "# TYPE lockstep_errors_total counter\n");

@@ -251,6 +251,7 @@ static json_t *whole_llama(const server *s, const serve_job *job, bool is_last_e
         server_text(s->model_id, strlen(s->model_id)), "system_fingerprint", s->fingerprint, "seed",
         (json_int_t)job->sampler.seed, "timings", "prompt_ms", prompt_ms, "predicted_ms",
         predicted_ms);
+    (void)json_object_set_new(object, "usage", usage(job));
     if (settings->logprobs && !is_last_event) {
         (void)json_object_set_new(object, "completion_probabilities",
                                   logprob_list(job, &choice->tokens, 0, choice->tokens.n, true));

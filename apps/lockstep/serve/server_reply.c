@@ -44,7 +44,7 @@ enum MHD_Result server_queue(exchange *x, unsigned status, struct MHD_Response *
         (void)MHD_add_response_header(response, "Vary", "Origin");
     }
     (void)pthread_mutex_lock(&s->counters.lock);
-    s->counters.responses[status / 100 % 6]++;
+    s->counters.responses[status % SERVE_N_CODES]++;
     (void)pthread_mutex_unlock(&s->counters.lock);
     x->is_answered = true;
     const enum MHD_Result result = MHD_queue_response(x->connection, status, response);

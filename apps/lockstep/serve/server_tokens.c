@@ -115,6 +115,11 @@ static bool apply_template(server *s, const json_t *root, json_t **answer, serve
         return serve_fail(problem, 400, "invalid_value", "messages",
                           "'messages' must be an array that is not empty");
     }
+    const json_t *tools = json_object_get(root, "tools");
+    if (tools != NULL && !json_is_null(tools) && !json_is_array(tools)) {
+        return serve_fail(problem, 400, "invalid_type", "tools", "'tools' must be an array, not %s",
+                          field_kind(tools));
+    }
     serve_clips clips; /* only their places count here */
     if (!serve_take_clips(json_object_get(root, "messages"), &clips, problem)) {
         return false;
