@@ -1,0 +1,85 @@
+/* launch.h - the shape in which each kernel of kernels.def is launched: what its code relies on.
+ * Kernels take any grid that covers their work; no shape has an empty side. Shared memory is
+ * static everywhere. Limits: at most 65535 * 8 rows in one launch. */
+#ifndef LK_BACKEND_CUDA_KERN_LAUNCH_H
+#define LK_BACKEND_CUDA_KERN_LAUNCH_H
+
+#include <stdint.h>
+
+#include "backend/cuda/kern/args.h"
+
+typedef struct lk_cuda_shape {
+    uint32_t grid[3];
+    uint32_t n_threads;
+} lk_cuda_shape;
+
+enum {
+    LK_CUDA_WIDE = 256,    /* threads of an element-wise block; each has one element in turn */
+    LK_CUDA_NORM = 128,    /* threads that share a norm */
+    LK_CUDA_TILE = 32,     /* rows, and outputs, of a block of a matrix product */
+    LK_CUDA_ATTENTION = 64 /* threads of a query: one for each key of a chunk */
+};
+
+static inline uint32_t lk_cuda_ceil(uint32_t n, uint32_t d) {
+    return n / d + (n % d != 0 ? 1u : 0u);
+}
+/* A grid of one block per row along x and per `columns` elements of it along y. */
+static inline lk_cuda_shape lk_cuda_shape_rows(uint32_t n_rows, uint32_t width) {
+    return (lk_cuda_shape){{n_rows, lk_cuda_ceil(width, LK_CUDA_WIDE), 1}, LK_CUDA_WIDE};
+}
+
+static inline lk_cuda_shape lk_cuda_shape_check(const lk_cuda_check_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_act_round(const lk_cuda_round_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_add(const lk_cuda_add_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_gelu_erf(const lk_cuda_unary_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_neighbours(const lk_cuda_neighbours_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width * a->n_taps);
+}
+static inline lk_cuda_shape lk_cuda_shape_mean_of_two(const lk_cuda_mean_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+
+/* A warp for each group. */
+static inline lk_cuda_shape lk_cuda_shape_act_quantize(const lk_cuda_quantize_args *a) {
+    const uint32_t n_groups = a->width / a->group;
+    return (lk_cuda_shape){{a->n_rows, lk_cuda_ceil(n_groups, LK_CUDA_WIDE / 32), 1}, LK_CUDA_WIDE};
+}
+
+/* A block for each row. */
+static inline lk_cuda_shape lk_cuda_shape_layer_norm(const lk_cuda_norm_args *a) {
+    return (lk_cuda_shape){{a->n_rows, 1, 1}, LK_CUDA_NORM};
+}
+
+/* Matrix products: outputs along x, rows along y, matrices along z. */
+static inline lk_cuda_shape lk_cuda_shape_tiles(const lk_cuda_matrix *m, uint32_t n_rows) {
+    return (lk_cuda_shape){
+        {lk_cuda_ceil(m->n_out, LK_CUDA_TILE), lk_cuda_ceil(n_rows, LK_CUDA_TILE), m->n_matrices},
+        LK_CUDA_WIDE};
+}
+static inline lk_cuda_shape lk_cuda_shape_matmul_f32(const lk_cuda_matmul_args *a) {
+    return lk_cuda_shape_tiles(&a->m, a->n_rows);
+}
+static inline lk_cuda_shape lk_cuda_shape_matmul_f16(const lk_cuda_matmul_args *a) {
+    return lk_cuda_shape_tiles(&a->m, a->n_rows);
+}
+static inline lk_cuda_shape lk_cuda_shape_matmul_bf16(const lk_cuda_matmul_args *a) {
+    return lk_cuda_shape_tiles(&a->m, a->n_rows);
+}
+static inline lk_cuda_shape lk_cuda_shape_matmul_q8_0(const lk_cuda_matmul_quant_args *a) {
+    return lk_cuda_shape_tiles(&a->m, a->n_rows);
+}
+
+/* A block for each query head and row. */
+static inline lk_cuda_shape lk_cuda_shape_run_attention(const lk_cuda_run_attention_args *a) {
+    return (lk_cuda_shape){{a->n_rows, a->n_heads, 1}, LK_CUDA_ATTENTION};
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* kern_device.h - where the kernels under test run: on fibers of the host (kern_device_host.c, what
+ * ctest uses) or on a card through its driver (kern_device_card.c, the program cudakern_card). */
+#ifndef LK_KERN_DEVICE_H
+#define LK_KERN_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/cuda/kern/launch.h"
+
+typedef enum kd_kernel {
+#define LK_CUDA_KERNEL(name, what) KD_##name,
+#include "backend/cuda/kern/kernels.def"
+#undef LK_CUDA_KERNEL
+    KD_N_KERNELS
+} kd_kernel;
+
+/* Takes what belongs to it from the arguments (the card: files of PTX) and returns how many are
+ * left in argv; exits with a message where there is no such device. */
+int kd_open(int argc, char **argv);
+/* Memory of the device, until kd_free_all: with every byte 0xa5, or a copy of `bytes` bytes at
+ * `from` with `padding` readable bytes behind. Ends the program when there is none. */
+void *kd_new(size_t bytes);
+void *kd_put(const void *from, size_t bytes, size_t padding);
+void kd_get(void *to, const void *from, size_t bytes);
+void kd_free_all(void);
+void kd_launch(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape);
+/* Seconds of one launch, the mean of `n` in a row; 0 where time means nothing (the host). */
+double kd_time(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape,
+               uint32_t n);
+
+#define KD_LAUNCH(name, args) kd_launch(KD_##name, args, sizeof *(args), lk_cuda_shape_##name(args))
+#define KD_TIME(name, args, n)                                                                     \
+    kd_time(KD_##name, args, sizeof *(args), lk_cuda_shape_##name(args), n)
+
+#endif
