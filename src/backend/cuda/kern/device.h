@@ -53,8 +53,10 @@ LK_DEVICE uint32_t lk_block_y(void) {
 LK_DEVICE uint32_t lk_block_z(void) {
     return (uint32_t)__nvvm_read_ptx_sreg_ctaid_z();
 }
+/* Not the compiler's own barrier: Clang 14 moves reads of shared memory across that one, because it
+ * takes an array of a kernel for one that no other thread can write. */
 LK_DEVICE void lk_barrier(void) {
-    __syncthreads();
+    __asm__ volatile("bar.sync 0;" : : : "memory");
 }
 /* c + the sum of four products of signed bytes. */
 LK_DEVICE int32_t lk_dp4a(uint32_t a, uint32_t b, int32_t c) {
