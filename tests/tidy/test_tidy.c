@@ -13,7 +13,8 @@ static char *texts[MAX_FILES];
 static size_t n_files;
 static tidy_findings findings;
 
-static const char *const endings[] = {".c", ".h", ".def", ".txt", ".cmake", ".sh", ".md", ".json"};
+static const char *const endings[] = {".c",     ".cu", ".h",  ".def", ".txt",
+                                      ".cmake", ".sh", ".md", ".json"};
 
 static bool is_checked(const char *name) {
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {

@@ -257,7 +257,8 @@ void tidy_check_file(const char *path, const char *text, tidy_findings *out) {
         return;
     }
     tidy_check_size(path, text, out);
-    if (!is_header && !tidy_ends_with(path, ".c") && !tidy_ends_with(path, ".def")) {
+    if (!is_header && !tidy_ends_with(path, ".c") && !tidy_ends_with(path, ".cu") &&
+        !tidy_ends_with(path, ".def")) {
         return;
     }
     char *lines = tidy_strip(text, false);

@@ -1,7 +1,7 @@
 /* run_attention.cu - attention among all rows of a run (sections 10 and 17), keys and values in
  * binary32 where the values of the graph lie: a block for each query head, chunks of 64 keys in
  * order. Thread j has the score of key j of a chunk, then elements j, j + 64, .. of the output. */
-#include "backend/cuda/kern/attention.h"
+#include "backend/cuda/kern/attention_sums.h"
 #include "backend/cuda/kern/flags.h"
 
 /* The S16 of q * k. */
