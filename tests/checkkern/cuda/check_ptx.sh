@@ -36,8 +36,8 @@ find_wrong() {
         }' "$1"
 }
 
-printf 'fma.rn.f32 %%f1, %%f2;\nadd.f32 %%f1;\ndiv.approx.f32 %%f1;\n@%%p1 fma.rn.f32 %%f1;\nadd.rn.f32 %%f1;\n' \
-    >"$work/planted.ptx"
+printf '%s\n' 'fma.rn.f32 %f1, %f2;' 'add.f32 %f1;' 'div.approx.f32 %f1;' '@%p1 fma.rn.f32 %f1;' \
+    'add.rn.f32 %f1;' >"$work/planted.ptx"
 [ "$(find_wrong "$work/planted.ptx" | wc -l)" -eq 4 ] || {
     echo "check_ptx: the check itself does not see what it has to"
     exit 1

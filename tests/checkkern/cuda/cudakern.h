@@ -4,7 +4,7 @@
 #ifndef LK_CUDAKERN_H
 #define LK_CUDAKERN_H
 
-#include "../checkkern.h"
+#include "checkkern.h"
 #include "kern_device.h"
 
 enum { CU_NODE = 7 }; /* the number of the node that the kernels are told */

@@ -39,15 +39,19 @@ static void *put(const float *x, size_t n) {
     return kd_put(x, n * sizeof *x, 0);
 }
 
-static void compare_and_free(ck_run *run, rows *s, const char *what, const float *y,
-                             uint32_t width) {
-    cu_finish_flags(s->want, s->flags, s->n_rows, width);
-    cu_compare(run, what, y, s->want, s->flags, &s->device_flags, s->n_rows, width);
+static void free_rows(rows *s) {
     free(s->x);
     free(s->b);
     free(s->w);
     free(s->want);
     free(s->flags);
+}
+
+static void compare_and_free(ck_run *run, rows *s, const char *what, const float *y,
+                             uint32_t width) {
+    cu_finish_flags(s->want, s->flags, s->n_rows, width);
+    cu_compare(run, what, y, s->want, s->flags, &s->device_flags, s->n_rows, width);
+    free_rows(s);
 }
 
 static uint32_t some_rows(ck_run *run) {
@@ -210,8 +214,8 @@ static void check_neighbours(ck_run *run, uint32_t width) {
     run->n_calls++;
     ck_same_bytes(run, "neighbours", got, s.want, n * sizeof *got);
     free(got);
-    s.n_rows = 0;
-    compare_and_free(run, &s, "", NULL, width);
+    free_rows(&s);
+    kd_free_all();
 }
 
 static void check_mean_of_two(ck_run *run, uint32_t width) {

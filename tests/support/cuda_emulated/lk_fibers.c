@@ -19,8 +19,13 @@
 #define LK_FIBER_ASAN 1
 #endif
 #endif
+/* What leaves a stack for another one without returning keeps no marks of AddressSanitizer on it.
+ */
 #if defined(LK_FIBER_ASAN)
 #include <sanitizer/common_interface_defs.h>
+#define UNMARKED __attribute__((no_sanitize("address")))
+#else
+#define UNMARKED
 #endif
 
 enum { STACK_BYTES = 64 * 1024, WARP = 32 };
@@ -100,7 +105,7 @@ static void after_switch(void *fake_stack) {
 static void go_on(void);
 
 /* The life of a fiber: threads of this block, then those of later blocks. */
-static void live(void) {
+UNMARKED static void live(void) {
     after_switch(NULL);
     for (;;) {
         while (now.next_thread < now.n_threads) {
@@ -169,7 +174,7 @@ static uint32_t find_idle(void) {
     return now.n_fibers++;
 }
 
-static void enter(uint32_t i) {
+UNMARKED static void enter(uint32_t i) {
     fiber *const f = &now.fibers[i];
     now.current = i;
     f->state = FIBER_READY;
@@ -208,7 +213,7 @@ static uint32_t choose_next(void) {
 }
 
 /* Leaves the current fiber, which comes back from here when it has its turn again. */
-static void go_on(void) {
+UNMARKED static void go_on(void) {
     now.next = choose_next();
     if (now.next == now.current) { /* a barrier of one thread, or an idle fiber with new work */
         now.fibers[now.current].state = FIBER_READY;
@@ -243,7 +248,7 @@ uint32_t lk_fiber_exchange(uint32_t x, uint32_t mask) {
     return now.slots[side][thread ^ mask];
 }
 
-static void run_block(void) {
+UNMARKED static void run_block(void) {
     now.next_thread = 0;
     now.n_alive = now.n_threads;
     now.n_at_barrier = 0;

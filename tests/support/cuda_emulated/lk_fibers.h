@@ -11,18 +11,9 @@
 
 #include <stdint.h>
 
-typedef struct lk_fiber_position {
-    uint32_t thread;
-    uint32_t n_threads;
-    uint32_t block[3];
-} lk_fiber_position;
-extern _Thread_local lk_fiber_position lk_fiber_place;
+#include "backend/cuda/kern/fibers.h"
 
 enum { LK_FIBERS_MAX_THREADS = 1024 };
-
-/* For device.h. */
-void lk_fiber_barrier(void);
-uint32_t lk_fiber_exchange(uint32_t x, uint32_t mask);
 
 /* Calls fn(arg), the body of a kernel, for every thread of the grid. n_threads: of a block, a
  * multiple of 32. */

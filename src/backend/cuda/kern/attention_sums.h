@@ -1,5 +1,5 @@
-/* attention_sums.h - what the kernels of attention share (section 10): the weights of a chunk of keys
- * and how chunks come together, by the threads of a block. */
+/* attention_sums.h - what the kernels of attention share (section 10): the weights of a chunk of
+ * keys and how chunks come together, by the threads of a block. */
 #ifndef LK_BACKEND_CUDA_KERN_ATTENTION_SUMS_H
 #define LK_BACKEND_CUDA_KERN_ATTENTION_SUMS_H
 

@@ -111,7 +111,7 @@ LK_DEVICE uint32_t lk_atomic_add(uint32_t *p, uint32_t v) {
 
 #include <math.h>
 
-#include "lk_fibers.h"
+#include "backend/cuda/kern/fibers.h"
 
 #define LK_KERNEL(name, args_type)                                                                 \
     void lk_cuda_##name(args_type a);                                                              \
