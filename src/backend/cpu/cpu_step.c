@@ -1,7 +1,7 @@
-/* cpu_step.c - one step: checks what the engine gave, then walks the nodes. Holds no operator.
+/* cpu_step.c - one step: has what the engine gave checked, then walks the nodes. Holds no operator.
  * Invariant: nothing is allocated here, and a row's first non-finite value stays recorded. */
 #include "backend/cpu/cpu.h"
-#include "base/error.h"
+#include "backend/step_check.h"
 
 /* Work below this many elements is done at once by the calling thread: waking the pool costs about
  * as much. */
@@ -119,86 +119,6 @@ void lk_cpu_for_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks,
     for (uint32_t i = 0; i < n_tasks; i++) {
         fn(arg, i, 0);
     }
-}
-
-/* The engine's promises about a run, checked because pages and positions become addresses. */
-static lk_status check_run(const lk_backend *b, const lk_step *step, uint32_t i_run,
-                           lk_error *err) {
-    const lk_step_run *run = &step->runs[i_run];
-    const int64_t end = step->rows[run->first].pos + run->n;
-    bool ok = step->rows[run->first].pos >= 0 && end <= LK_ROPE_MAX_POSITION &&
-              (end + LK_CHUNK - 1) / LK_CHUNK <= b->params.n_pages;
-    for (uint32_t r = run->first; ok && r < run->first + run->n; r++) {
-        ok = step->rows[r].i_run == i_run &&
-             step->rows[r].pos == step->rows[run->first].pos + (r - run->first);
-    }
-    for (int64_t c = 0; ok && c * LK_CHUNK < end; c++) {
-        ok = run->pages[c] < b->params.n_pages;
-    }
-    const uint32_t window = b->graph->window;
-    const int64_t first = ok ? lk_step_window_begin(window, step->rows[run->first].pos) : 0;
-    for (int64_t c = first / LK_CHUNK; ok && window != 0 && c * LK_CHUNK < end; c++) {
-        ok = run->window_pages[c] >= b->params.n_pages &&
-             run->window_pages[c] - b->params.n_pages < b->params.n_window_pages;
-    }
-    return ok ? LK_OK
-              : lk_fail(err, LK_E_INTERNAL, LK_AT_ROW(-1, step->rows[run->first].pos),
-                        "run %u of a step is not consistent", i_run);
-}
-
-/* Likewise of a window of an encoder. */
-static lk_status check_window(const lk_backend *b, const lk_step *step, uint32_t i_run,
-                              lk_error *err) {
-    const lk_step_run *run = &step->runs[i_run];
-    bool ok = run->n <= b->graph->max_run && step->logits != NULL;
-    for (uint32_t r = run->first; ok && r < run->first + run->n; r++) {
-        ok = step->rows[r].i_run == i_run && step->rows[r].pos == (int64_t)(r - run->first) &&
-             step->rows[r].embedding != NULL && step->rows[r].i_out < 0;
-    }
-    return ok ? LK_OK
-              : lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "window %u of a step is not consistent",
-                        i_run);
-}
-
-static lk_status check_step(const lk_backend *b, const lk_step *step, lk_error *err) {
-    const bool is_encoder = b->graph->max_run != 0;
-    if (step->n_rows == 0 || step->n_rows > b->params.max_rows || step->n_out > b->params.max_out ||
-        step->n_out > step->n_rows || (step->n_out != 0 && step->logits == NULL) ||
-        (step->n_hidden != 0 && (step->hidden == NULL || b->graph->hidden < 0))) {
-        return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE,
-                       "a step of %u rows and %u outputs, room is for %u and %u", step->n_rows,
-                       step->n_out, b->params.max_rows, b->params.max_out);
-    }
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < step->n_runs; i++) {
-        const lk_step_run *run = &step->runs[i];
-        if (run->n == 0 || run->first != next || run->n > step->n_rows - next) {
-            return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "the runs of a step do not cover it");
-        }
-        next += run->n;
-        const lk_status status =
-            is_encoder ? check_window(b, step, i, err) : check_run(b, step, i, err);
-        if (status != LK_OK) {
-            return status;
-        }
-    }
-    uint32_t n_out = 0;
-    uint32_t n_hidden = 0;
-    for (uint32_t r = 0; r < step->n_rows; r++) {
-        const lk_step_row *row = &step->rows[r];
-        if (!is_encoder && (row->token < 0 || (uint32_t)row->token >= b->graph->n_vocab)) {
-            return lk_fail(err, LK_E_ARG, LK_AT_ROW(-1, row->pos), "token %d, expected 0 .. %u",
-                           row->token, b->graph->n_vocab - 1);
-        }
-        n_out += row->i_out >= 0;
-        n_hidden += row->wants_hidden;
-        if (row->i_out >= 0 && (uint32_t)row->i_out != n_out - 1) {
-            return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "outputs of a step are out of order");
-        }
-    }
-    return next == step->n_rows && n_out == step->n_out && n_hidden == step->n_hidden
-               ? LK_OK
-               : lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "a step's counts do not agree");
 }
 
 /* Where the runs begin in the spaces of an encoder. */
@@ -334,7 +254,7 @@ static void show(const lk_backend *b, const lk_node *begin, const lk_node *end) 
 }
 
 lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err) {
-    const lk_status status = check_step(b, step, err);
+    const lk_status status = lk_step_check(b->graph, &b->params, step, err);
     if (status != LK_OK) {
         return status;
     }
