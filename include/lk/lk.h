@@ -7,6 +7,7 @@
 #include "lk/chat.h"
 #include "lk/chat_parser.h"
 #include "lk/context.h"
+#include "lk/device.h"
 #include "lk/engine.h"
 #include "lk/gguf.h"
 #include "lk/grammar.h"

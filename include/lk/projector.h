@@ -19,6 +19,7 @@
 #define LK_PROJECTOR_H
 
 #include "lk/base.h"
+#include "lk/device.h"
 #include "lk/gguf.h"
 #include "lk/model.h"
 
@@ -67,14 +68,19 @@ typedef struct lk_encoder_params {
     uint32_t isa_mask;             /* LK_CPU_ALL (lk/context.h) */
     int32_t max_windows;           /* computed at once, 1 .. 16; moves no bit */
     uint32_t flags;                /* 0, or LK_CONTEXT_F32_ACTIVATIONS */
+    uint32_t device;               /* LK_DEVICE_CPU (0), or one of lk/device.h; moves no bit */
+    uint32_t reserved;             /* 0 */
 } lk_encoder_params;
 #define LK_MAX_WINDOWS 16
-/* 4 windows at once. */
+/* 4 windows at once, on the processor. */
 #define LK_ENCODER_PARAMS_INIT                                                                     \
-    ((lk_encoder_params){sizeof(lk_encoder_params), NULL, 0, 0x7fffffff, 4, 0})
+    ((lk_encoder_params){sizeof(lk_encoder_params), NULL, 0, 0x7fffffff, 4, 0, 0, 0})
 
 /* On success *out is owned by the caller (lk_encoder_destroy). params may be NULL. All memory that
- * encoding needs is allocated here. LK_E_ARG names the parameter; LK_E_NOMEM. */
+ * encoding needs is allocated here. LK_E_ARG names the parameter; LK_E_NOMEM. On a device, which
+ * gets its own copy of the weights, n_threads and isa_mask mean nothing; besides the statuses of
+ * lk_device_count, LK_E_NOT_FOUND for a device that is not there, and LK_E_UNSUPPORTED for what it
+ * does not compute: LK_CONTEXT_F32_ACTIVATIONS, matrices other than F32, F16, BF16 and Q8_0. */
 LK_API lk_status lk_encoder_create(lk_projector *projector, const lk_encoder_params *params,
                                    lk_encoder **out, lk_error *err);
 LK_API void lk_encoder_destroy(lk_encoder *encoder); /* accepts NULL; no other call may be inside */
@@ -90,8 +96,8 @@ typedef struct lk_encode_params {
 
 /* Features [n_frames, n_mels] (lk_audio_features) to vectors [n_tokens, n_out] in the caller's
  * memory. params may be NULL. LK_E_ARG when there are no frames or n_floats is not n_tokens *
- * n_out; LK_E_NONFINITE names frame, layer and operator; LK_E_BUSY; LK_E_CANCELLED. The vectors
- * mean nothing after a failure. */
+ * n_out; LK_E_NONFINITE names frame, layer and operator; LK_E_BUSY; LK_E_CANCELLED; LK_E_DEVICE
+ * with the driver's reason. The vectors mean nothing after a failure. */
 LK_API lk_status lk_encoder_encode(lk_encoder *encoder, const float *features, uint64_t n_frames,
                                    float *embeddings, size_t n_floats,
                                    const lk_encode_params *params, lk_error *err);

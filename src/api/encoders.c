@@ -1,5 +1,6 @@
 /* encoders.c - bodies of lk/projector.h that use an encoder: arguments are checked here, a second
  * thread is refused, the work is in src/engine. */
+#include "api/device_list.h"
 #include "base/error.h"
 #include "base/fpenv.h"
 #include "engine/encoder.h"
@@ -14,9 +15,19 @@ lk_status lk_encoder_create(lk_projector *projector, const lk_encoder_params *pa
     if (projector == NULL) {
         return lk_fail(err, LK_E_ARG, LK_AT_SUBJECT("projector"), "the projector is NULL");
     }
+    params = params != NULL ? params : &defaults;
+    lk_status status =
+        lk_check_struct_size("lk_encoder_params", params->struct_size, sizeof *params, err);
+    if (status != LK_OK) {
+        return status;
+    }
     const lk_fpenv fpenv = lk_fpenv_enter();
-    const lk_status status =
-        lk_encoder_build(projector, &lk_backend_cpu, params != NULL ? params : &defaults, out, err);
+    const lk_backend_ops *ops = NULL;
+    uint32_t i_device = 0;
+    status = lk_device_find(params->device, &ops, &i_device, err);
+    if (status == LK_OK) {
+        status = lk_encoder_build(projector, ops, i_device, params, out, err);
+    }
     lk_fpenv_leave(fpenv);
     return status;
 }

@@ -70,7 +70,15 @@ typedef struct lk_backend_params {
     lk_kv_format k_format;
     lk_kv_format v_format;
     bool f32_activations;
+    uint32_t device; /* of those that the backend counts; the processor's has none */
 } lk_backend_params;
+
+/* A device that a backend uses. */
+typedef struct lk_backend_device {
+    char name[128]; /* its maker's name */
+    char kind[64];  /* how it is used, for people */
+    uint64_t memory_bytes;
+} lk_backend_device;
 
 /* As in lk_context_stats. */
 typedef struct lk_backend_stats {
@@ -107,6 +115,11 @@ typedef struct lk_backend_ops {
     /* Runs other tasks between two steps on the threads that the backend has here; as lk_pool_run.
      */
     void (*run_tasks)(lk_backend *backend, lk_pool_fn fn, void *arg, uint32_t n_tasks);
+    /* The devices besides the processor; both NULL for the backend that uses that. The reason why
+     * there is none: LK_E_UNSUPPORTED (this build cannot use them), LK_E_NOT_FOUND (no driver, or
+     * one without devices), LK_E_DEVICE. */
+    lk_status (*count_devices)(uint32_t *n, lk_error *err);
+    lk_status (*describe_device)(uint32_t i, lk_backend_device *device, lk_error *err);
 } lk_backend_ops;
 
 #define LK_BACKEND(name) extern const lk_backend_ops lk_backend_##name;

@@ -13,7 +13,7 @@
 #include "lk/context.h"
 #include "model/projector.h"
 
-LK_NO_TAIL_PADDING(lk_encoder_params, flags);
+LK_NO_TAIL_PADDING(lk_encoder_params, reserved);
 LK_NO_TAIL_PADDING(lk_encode_params, progress_ctx);
 
 typedef struct lk_stage_hash {
@@ -25,12 +25,8 @@ static lk_status check_params(const lk_encoder_params *p, lk_error *err) {
         {"n_threads", p->n_threads, 0, LK_POOL_MAX_THREADS},
         {"max_windows", p->max_windows, 1, LK_MAX_WINDOWS},
         {"flags", p->flags & ~(uint32_t)LK_CONTEXT_F32_ACTIVATIONS, 0, 0},
+        {"reserved", p->reserved, 0, 0},
     };
-    const lk_status status =
-        lk_check_struct_size("lk_encoder_params", p->struct_size, sizeof *p, err);
-    if (status != LK_OK) {
-        return status;
-    }
     return lk_check_ranges(ranges, sizeof ranges / sizeof ranges[0], err);
 }
 
@@ -38,7 +34,7 @@ static uint32_t max_rows_of(const lk_encoder *e) {
     return (uint32_t)e->params.max_windows * e->graph->max_run;
 }
 
-static lk_status allocate(lk_encoder *e, lk_error *err) {
+static lk_status allocate(lk_encoder *e, uint32_t i_device, lk_error *err) {
     const lk_allocator *a = e->allocator;
     e->rows = lk_alloc_array(a, max_rows_of(e), sizeof e->rows[0]);
     e->runs = lk_alloc_array(a, (size_t)e->params.max_windows, sizeof e->runs[0]);
@@ -52,11 +48,12 @@ static lk_status allocate(lk_encoder *e, lk_error *err) {
         .isa_mask = e->params.isa_mask,
         .max_rows = max_rows_of(e),
         .f32_activations = (e->params.flags & LK_CONTEXT_F32_ACTIVATIONS) != 0,
+        .device = i_device,
     };
     return e->ops->create(e->graph, &params, &e->backend, err);
 }
 
-lk_status lk_encoder_build(lk_projector *projector, const lk_backend_ops *ops,
+lk_status lk_encoder_build(lk_projector *projector, const lk_backend_ops *ops, uint32_t i_device,
                            const lk_encoder_params *params, lk_encoder **out, lk_error *err) {
     *out = NULL;
     lk_projector_info info = LK_PROJECTOR_INFO_INIT;
@@ -80,7 +77,7 @@ lk_status lk_encoder_build(lk_projector *projector, const lk_backend_ops *ops,
     e->n_out = lk_projector_width(projector);
     e->n_stages = info.n_stages;
     atomic_init(&e->is_busy, 0);
-    status = allocate(e, err);
+    status = allocate(e, i_device, err);
     if (status != LK_OK) {
         lk_encoder_free(e);
         return status;

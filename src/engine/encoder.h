@@ -24,7 +24,8 @@ struct lk_encoder {
     atomic_uint is_busy;
 };
 
-lk_status lk_encoder_build(lk_projector *projector, const lk_backend_ops *ops,
+/* i_device: of those that the backend counts. */
+lk_status lk_encoder_build(lk_projector *projector, const lk_backend_ops *ops, uint32_t i_device,
                            const lk_encoder_params *params, lk_encoder **out, lk_error *err);
 void lk_encoder_free(lk_encoder *encoder);
 

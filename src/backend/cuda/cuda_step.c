@@ -1,0 +1,156 @@
+/* cuda_step.c - one step of an encoder: checks it, copies its rows in, walks the nodes, copies out
+ * what was asked for. Holds no operator.
+ *
+ * Invariant: when a step returns, with success or not, nothing of it is under way on the device:
+ * no copy can reach the host's memory any more. */
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+#include "backend/step_check.h"
+
+enum { CLEAN = 0xff }; /* every byte of a clean row's entry in `bad` */
+
+lk_cuda_space *lk_cuda_space_of(lk_backend *b, lk_value v) {
+    return &b->spaces[b->graph->values[v].space];
+}
+
+lk_cuda_ptr lk_cuda_value(const lk_backend *b, lk_value v) {
+    const lk_value_info *info = &b->graph->values[v];
+    return info->in_logits ? b->out
+                           : b->arena + (uint64_t)info->offset * b->step->n_rows * sizeof(float);
+}
+
+lk_status lk_cuda_launch(const lk_backend *b, lk_cuda_kernel kernel, lk_cuda_shape shape,
+                         const void *args, lk_error *err) {
+    static const char *const names[LK_CUDA_N_KERNELS] = {
+#define LK_CUDA_KERNEL(name, what) "launching lk_cuda_" #name,
+#include "backend/cuda/kern/kernels.def"
+#undef LK_CUDA_KERNEL
+    };
+    void *params[1];
+    memcpy(&params[0], &args, sizeof args); /* the driver only reads it */
+    return lk_cuda_check(&b->driver,
+                         b->driver.launch(b->kernels[kernel], shape.grid[0], shape.grid[1],
+                                          shape.grid[2], shape.n_threads, 1, 1, 0, b->stream,
+                                          params, NULL),
+                         names[kernel], err);
+}
+
+static lk_status wait(const lk_backend *b, lk_error *err) {
+    return lk_cuda_check(&b->driver, b->driver.stream_wait(b->stream), "computing", err);
+}
+
+static lk_status copy_out(const lk_backend *b, void *to, lk_cuda_ptr from, size_t n_bytes,
+                          lk_error *err) {
+    return lk_cuda_check(&b->driver, b->driver.copy_out(to, from, n_bytes, b->stream),
+                         "copying results", err);
+}
+
+static lk_status begin_step(lk_backend *b, lk_step *step, lk_error *err) {
+    b->step = step;
+    for (uint32_t r = 0; r < step->n_rows; r++) {
+        step->rows[r].bad_op = LK_NODE_COUNT;
+        step->rows[r].bad_layer = -1;
+    }
+    for (uint32_t i = 0; i < LK_CUDA_PREP_COUNT; i++) {
+        b->prepared[i].value = -1;
+    }
+    lk_cuda_fill_tables(b);
+    lk_status status = lk_cuda_check(
+        &b->driver,
+        b->driver.copy_in(b->tables, b->host_tables, b->table_words * sizeof(uint32_t), b->stream),
+        "copying tables", err);
+    if (status == LK_OK) {
+        status = lk_cuda_check(
+            &b->driver,
+            b->driver.memory_fill(b->bad, CLEAN, step->n_rows * sizeof(uint32_t), b->stream),
+            "clearing flags", err);
+    }
+    return status;
+}
+
+/* A value that somebody wants to see. */
+static lk_status show(lk_backend *b, const lk_node *node, lk_error *err) {
+    const lk_step *step = b->step;
+    const lk_value_info *info = &b->graph->values[node->out];
+    const uint32_t n_rows = lk_cuda_space_of(b, node->out)->n_rows;
+    lk_status status = copy_out(b, b->staging, lk_cuda_value(b, node->out),
+                                (size_t)n_rows * info->width * sizeof(float), err);
+    if (status == LK_OK) {
+        status = wait(b, err);
+    }
+    if (status == LK_OK) {
+        step->show(step->show_ctx, (uint32_t)info->stage, b->staging, n_rows, info->width);
+    }
+    return status;
+}
+
+static lk_status walk(lk_backend *b, lk_error *err) {
+    lk_status status = LK_OK;
+    for (uint32_t i = 0; i < b->graph->n_nodes && status == LK_OK; i++) {
+        const lk_node *node = &b->graph->nodes[i];
+        if (lk_cuda_space_of(b, node->out)->n_rows == 0) {
+            continue;
+        }
+        status = lk_cuda_run_node(b, node, err);
+        if (status == LK_OK && b->step->show != NULL && b->graph->values[node->out].stage >= 0) {
+            status = show(b, node, err);
+        }
+    }
+    return status;
+}
+
+/* The first non-finite value of each row. */
+static void note_rows(lk_backend *b) {
+    for (uint32_t r = 0; r < b->step->n_rows; r++) {
+        if (b->host_bad[r] < b->graph->n_nodes) {
+            b->step->rows[r].bad_op = b->graph->nodes[b->host_bad[r]].kind;
+            b->step->rows[r].bad_layer = b->graph->nodes[b->host_bad[r]].layer;
+        }
+    }
+}
+
+static lk_status end_step(lk_backend *b, lk_error *err) {
+    const lk_value logits = b->graph->logits;
+    const size_t n_floats =
+        (size_t)lk_cuda_space_of(b, logits)->n_rows * b->graph->values[logits].width;
+    lk_status status = LK_OK;
+    if (n_floats != 0) {
+        status =
+            copy_out(b, b->step->logits, lk_cuda_value(b, logits), n_floats * sizeof(float), err);
+    }
+    if (status == LK_OK) {
+        status = copy_out(b, b->host_bad, b->bad, b->step->n_rows * sizeof(uint32_t), err);
+    }
+    if (status == LK_OK) {
+        status = wait(b, err);
+    }
+    if (status == LK_OK) {
+        note_rows(b);
+    }
+    return status;
+}
+
+lk_status lk_cuda_step(lk_backend *b, lk_step *step, lk_error *err) {
+    lk_status status = lk_step_check(b->graph, &b->params, step, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    status = lk_cuda_enter(b, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    status = begin_step(b, step, err);
+    if (status == LK_OK) {
+        status = walk(b, err);
+    }
+    if (status == LK_OK) {
+        status = end_step(b, err);
+    }
+    if (status != LK_OK) {
+        (void)b->driver.stream_wait(b->stream);
+    }
+    lk_cuda_leave(b);
+    b->step = NULL;
+    return status;
+}
