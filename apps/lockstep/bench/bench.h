@@ -38,6 +38,8 @@ typedef struct bench_options {
     int64_t max_rows;
     const char *mmproj; /* an encoder's file, NULL: none */
     bench_list clips;   /* seconds of recordings for it */
+    bool on_cpu;        /* where it runs: on the processor, on the first device, or both */
+    bool on_device;
     int64_t n_repetitions;
     bool no_warmup;
     bool no_machine;
@@ -97,13 +99,14 @@ typedef struct bench_machine {
     lk_machine_speed speed;
 } bench_machine;
 
-/* One recording with one number of threads and set of instructions. */
+/* One recording with one number of threads and set of instructions, or on a device. */
 typedef struct bench_audio_result {
     int64_t clip_s;
     uint64_t n_frames;
     uint64_t n_vectors;
     uint32_t n_threads;
     uint32_t isa;
+    uint32_t device;                       /* 0: the processor */
     double features_s;                     /* samples to features, the shortest; one thread */
     double seconds[BENCH_MAX_REPETITIONS]; /* features to vectors */
     size_t n_repetitions;
@@ -131,6 +134,7 @@ typedef struct bench_report {
     bench_result *results;
     size_t n_results;
     bench_audio audio;
+    lk_device_info device; /* the first one; without a name: there is none */
     bool is_interrupted;
     bool is_wrong; /* one of the results is */
 } bench_report;

@@ -1,7 +1,7 @@
 /* bench_audio.c - `lockstep bench --mmproj FILE --audio SECONDS`: how long the encoder of
  * recordings takes, and what part of the machine's limit that is. The samples are a function of
  * their number, so all repetitions of a length must give one digest, whatever the threads and
- * instruction sets. */
+ * instruction sets, and on a device too. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -106,7 +106,8 @@ static void finish(const audio_bench *a, bench_audio_result *r) {
     r->median_s = n % 2 != 0 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
     count_ops(a, r, &int8_ops, &float_ops);
     r->ops = int8_ops + float_ops;
-    const lk_machine_speed *machine = bench_speed_of(a->report, r->n_threads, r->isa);
+    const lk_machine_speed *machine =
+        r->device == LK_DEVICE_CPU ? bench_speed_of(a->report, r->n_threads, r->isa) : NULL;
     if (machine != NULL && machine->int8_ops_per_s > 0.0 && machine->float_ops_per_s > 0.0) {
         const double best_s = int8_ops / (machine->matrix_ops_per_s > machine->int8_ops_per_s
                                               ? machine->matrix_ops_per_s
@@ -202,10 +203,13 @@ static lk_status run_clip(audio_bench *a, lk_encoder *encoder, const bench_audio
     return status;
 }
 
-static lk_status run_clips(audio_bench *a, uint32_t n_threads, uint32_t isa, lk_error *err) {
+static lk_status run_clips(audio_bench *a, uint32_t n_threads, uint32_t isa, uint32_t device,
+                           lk_error *err) {
     lk_encoder_params params = LK_ENCODER_PARAMS_INIT;
     params.n_threads = n_threads;
     params.isa_mask = isa;
+    params.device = device;
+    params.max_windows = device == LK_DEVICE_CPU ? params.max_windows : LK_MAX_WINDOWS;
     lk_encoder *encoder = NULL;
     lk_status status = lk_encoder_create(a->projector, &params, &encoder, err);
     const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -214,7 +218,8 @@ static lk_status run_clips(audio_bench *a, uint32_t n_threads, uint32_t isa, lk_
             .clip_s = a->options->clips.items[i],
             .n_threads =
                 n_threads != 0 ? n_threads : (uint32_t)(n_processors > 0 ? n_processors : 1),
-            .isa = isa};
+            .isa = isa,
+            .device = device};
         status = run_clip(a, encoder, &base, err);
     }
     lk_encoder_destroy(encoder);
@@ -233,16 +238,17 @@ static lk_status run_all(audio_bench *a, lk_error *err) {
     if (status == LK_OK) {
         status = lk_projector_get_info(a->projector, &audio->info, err);
     }
-    for (size_t t = 0; t < o->threads.n; t++) {
+    for (size_t t = 0; o->on_cpu && t < o->threads.n; t++) {
         for (size_t i = 0; i < o->isas.n && status == LK_OK; i++) {
-            status = run_clips(a, (uint32_t)o->threads.items[t], (uint32_t)o->isas.items[i], err);
+            status = run_clips(a, (uint32_t)o->threads.items[t], (uint32_t)o->isas.items[i],
+                               LK_DEVICE_CPU, err);
         }
     }
-    return status;
+    return status == LK_OK && o->on_device ? run_clips(a, 1, LK_CPU_ALL, 1, err) : status;
 }
 
 bool bench_audio_run(const bench_options *options, bench_report *report) {
-    const size_t n_tests = options->clips.n * options->threads.n * options->isas.n;
+    const size_t n_tests = options->clips.n * (options->threads.n * options->isas.n + 1);
     audio_bench a = {.options = options, .report = report, .n_tests = n_tests};
     lk_error err;
     report->audio = (bench_audio){.path = options->mmproj, .info = LK_PROJECTOR_INFO_INIT};
@@ -296,6 +302,7 @@ void bench_audio_print(const bench_audio *audio, bool is_markdown) {
         (void)snprintf(name, sizeof name, "%s %.1fM", audio->info.type,
                        (double)audio->info.n_params / 1e6);
         (void)snprintf(size, sizeof size, "%.1f", (double)audio->info.n_bytes / 1048576.0);
+        const bool on_cpu = r->device == LK_DEVICE_CPU;
         (void)snprintf(threads, sizeof threads, "%" PRIu32, r->n_threads);
         (void)snprintf(clip, sizeof clip, "%" PRId64 " s", r->clip_s);
         (void)snprintf(seconds, sizeof seconds, "%.3f", r->median_s);
@@ -305,11 +312,16 @@ void bench_audio_print(const bench_audio *audio, bool is_markdown) {
         (void)snprintf(mel, sizeof mel, "%.1f", 1e3 * r->features_s);
         lk_hex(r->digest, 16, digest);
         digest[16] = '\0';
-        const char *const cells[N_COLUMNS] = {name,    size,
-                                              threads, bench_isa_name(r->isa),
-                                              clip,    seconds,
-                                              gops,    limit,
-                                              mel,     r->is_wrong ? "DIFFERENT" : digest};
+        const char *const cells[N_COLUMNS] = {name,
+                                              size,
+                                              on_cpu ? threads : "-",
+                                              on_cpu ? bench_isa_name(r->isa) : "device",
+                                              clip,
+                                              seconds,
+                                              gops,
+                                              limit,
+                                              mel,
+                                              r->is_wrong ? "DIFFERENT" : digest};
         print_row(is_markdown, cells);
     }
 }
@@ -326,15 +338,16 @@ json_t *bench_audio_json(const bench_audio *audio) {
         }
         (void)json_array_append_new(
             results,
-            json_pack("{s:s, s:s, s:I, s:f, s:i, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:s, s:b, "
-                      "s:o}",
-                      "projector", audio->path, "type", audio->info.type, "bytes",
-                      (json_int_t)audio->info.n_bytes, "load_seconds", audio->load_seconds,
-                      "threads", (int)r->n_threads, "isa", bench_isa_name(r->isa), "clip_seconds",
-                      (json_int_t)r->clip_s, "n_frames", (json_int_t)r->n_frames, "n_vectors",
-                      (json_int_t)r->n_vectors, "features_seconds", r->features_s, "median_seconds",
-                      r->median_s, "operations", r->ops, "limit_share", r->limit_share, "vectors",
-                      digest, "is_wrong", (int)r->is_wrong, "seconds", seconds));
+            json_pack(
+                "{s:s, s:s, s:I, s:f, s:i, s:i, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:s, s:b, "
+                "s:o}",
+                "projector", audio->path, "type", audio->info.type, "bytes",
+                (json_int_t)audio->info.n_bytes, "load_seconds", audio->load_seconds, "device",
+                (int)r->device, "threads", (int)r->n_threads, "isa", bench_isa_name(r->isa),
+                "clip_seconds", (json_int_t)r->clip_s, "n_frames", (json_int_t)r->n_frames,
+                "n_vectors", (json_int_t)r->n_vectors, "features_seconds", r->features_s,
+                "median_seconds", r->median_s, "operations", r->ops, "limit_share", r->limit_share,
+                "vectors", digest, "is_wrong", (int)r->is_wrong, "seconds", seconds));
     }
     return results;
 }

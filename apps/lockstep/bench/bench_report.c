@@ -127,6 +127,13 @@ static void print_machines(const bench_report *report, const char *prefix) {
     }
 }
 
+static void print_device(const lk_device_info *device) {
+    if (device->name[0] != '\0') {
+        (void)printf("device: %s, %.1f GiB, %s\n", device->name,
+                     (double)device->memory_bytes / (1024.0 * mib), device->kind);
+    }
+}
+
 static void get_cells(const bench_result *r, char test[64], char kv[32], char limit[16],
                       char peak[24], char digest[33]) {
     bench_test_name(&r->test, test);
@@ -152,6 +159,7 @@ static void print_table(const bench_report *report, bool bars) {
     static const char *const rule[10] = {"---", "---:", "---:", "---",  "---",
                                          "---", "---:", "---:", "---:", "---"};
     print_machines(report, "");
+    print_device(&report->device);
     for (size_t i = 0; i < report->n_models; i++) {
         const bench_model *m = &report->models[i];
         (void)printf("%s: opened in %.3f s, at most %.0f MiB\n", m->path, m->load_seconds,
@@ -308,6 +316,13 @@ static bool print_json(const bench_report *report) {
     json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "version", lk_version(), "commit",
                              lk_version_commit(), "numerics", lk_numerics_version(), "machines",
                              machines, "models", models, "results", results);
+    if (report->device.name[0] != '\0') {
+        (void)json_object_set_new(root, "device",
+                                  json_pack("{s:s, s:s, s:s, s:I}", "backend",
+                                            report->device.backend, "name", report->device.name,
+                                            "kind", report->device.kind, "memory_bytes",
+                                            (json_int_t)report->device.memory_bytes));
+    }
     if (report->audio.n_results > 0) {
         (void)json_object_set_new(root, "audio", bench_audio_json(&report->audio));
     }

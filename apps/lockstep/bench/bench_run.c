@@ -468,6 +468,8 @@ bool bench_run(const bench_options *options, bench_report *report) {
         lk_progress_bar_init(&b->bar);
         lk_console_catch_interrupt(on_interrupt);
         ok = measure_machine(b);
+        report->device = LK_DEVICE_INFO_INIT;
+        (void)lk_device_get_info(1, &report->device, NULL); /* no name: there is none */
         for (size_t i = 0; i < options->n_models && ok; i++) {
             show_progress(b);
             ok = open_and_run(b, options->models[i]);

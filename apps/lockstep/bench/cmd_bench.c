@@ -26,6 +26,7 @@ static const char help[] =
     "      --isa LIST          all (default), amx, avx512, avxvnni, avx2, i8mm, neon, scalar\n"
     "      --mmproj FILE       the encoder of recordings; goes with --audio\n"
     "      --audio LIST        seconds of recordings that it encodes (none)\n"
+    "      --projector LIST    where it runs: cpu (default), device\n"
     "      --rows N            rows that are computed at once (512)\n"
     "  -r, --repetitions N     of each test (5)\n"
     "      --no-repack         compute from the mapped file\n"
@@ -103,6 +104,43 @@ static bool parse_kvs(const lk_option_list *texts, bench_options *o) {
     return true;
 }
 
+/* "cpu,device" */
+static bool parse_places(const char *text, bench_options *o) {
+    for (const char *at = text;;) {
+        const size_t n = strcspn(at, ",");
+        if (n == 3 && strncmp(at, "cpu", n) == 0) {
+            o->on_cpu = true;
+        } else if (n == 6 && strncmp(at, "device", n) == 0) {
+            o->on_device = true;
+        } else {
+            (void)lk_console_error("bench", "--projector needs cpu, device or both, not '%s'",
+                                   text);
+            return false;
+        }
+        if (at[n] == '\0') {
+            break;
+        }
+        at += n + 1;
+    }
+    lk_error err;
+    uint32_t n_devices = 0;
+    return !o->on_device || lk_device_count(&n_devices, &err) == LK_OK ||
+           lk_console_error("bench", "--projector device: %s", err.message) == 0;
+}
+
+static bool parse_audio(const char *clips, const char *places, bench_options *o) {
+    if ((o->mmproj != NULL) != (clips != NULL)) {
+        (void)lk_console_error("bench", "--mmproj FILE and --audio SECONDS go together");
+        return false;
+    }
+    if (places != NULL && o->mmproj == NULL) {
+        (void)lk_console_error("bench", "--projector is for --mmproj FILE --audio SECONDS");
+        return false;
+    }
+    return parse_places(places != NULL ? places : "cpu", o) &&
+           (clips == NULL || parse_list("--audio", clips, 1, LK_AUDIO_MAX_SECONDS, &o->clips));
+}
+
 static bool parse_format(const char *text, bool is_peer_style, bench_format *format) {
     static const char *const names[] = {[BENCH_TABLE] = "table",
                                         [BENCH_MARKDOWN] = "md",
@@ -128,6 +166,7 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
     const char *depths = "0";
     const char *parallels = NULL;
     const char *clips = NULL;
+    const char *places = NULL;
     const char *threads = "0";
     const char *isas = "all";
     const char *output = "table";
@@ -145,6 +184,7 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
         {"--isa", NULL, LK_OPTION_TEXT, &isas, 0, 0, NULL},
         {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
         {"--audio", NULL, LK_OPTION_TEXT, &clips, 0, 0, NULL},
+        {"--projector", NULL, LK_OPTION_TEXT, &places, 0, 0, NULL},
         {"--rows", NULL, LK_OPTION_INT, &o->max_rows, 1, LK_MAX_ROWS, NULL},
         {"--repetitions", "-r", LK_OPTION_INT, &o->n_repetitions, 1, BENCH_MAX_REPETITIONS, NULL},
         {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
@@ -167,13 +207,8 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
     for (size_t i = 0; i < models.n && o->n_models < BENCH_MAX_MODELS; i++) {
         o->models[o->n_models++] = models.items[i];
     }
-    if ((o->mmproj != NULL) != (clips != NULL)) {
-        (void)lk_console_error("bench", "--mmproj FILE and --audio SECONDS go together");
-        *exit_status = 2;
-        return false;
-    }
     const bool ok =
-        (clips == NULL || parse_list("--audio", clips, 1, LK_AUDIO_MAX_SECONDS, &o->clips)) &&
+        parse_audio(clips, places, o) &&
         parse_list("--prompt", prompts, 0, max_tokens, &o->prompts) &&
         parse_list("--gen", gens, 0, max_tokens, &o->gens) &&
         parse_list("--depth", depths, 0, max_tokens, &o->depths) &&

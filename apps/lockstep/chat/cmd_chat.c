@@ -16,8 +16,8 @@ static const char help[] =
     "Talks with a model. A line that ends with a backslash goes on in the next one, and so does\n"
     "everything between two lines of \"\"\". Ctrl-C ends an answer, /help lists the commands.\n\n"
     "  --system TEXT         the system message\n"
-    "  --mmproj FILE         the model's audio encoder, for /audio; --projector cpu: where it "
-    "runs\n"
+    "  --mmproj FILE         the model's audio encoder, for /audio; --projector cpu|device: where\n"
+    "                        it runs (cpu)\n"
     "  --tools FILE          a JSON array of tools; /tool TEXT answers a call\n"
     "  --chat-template X     a file, a name in the model's file, or chatml\n"
     "  --chat-template-kwargs JSON     variables: '{\"enable_thinking\": false}'\n"
@@ -79,7 +79,7 @@ static bool parse(int argc, char **argv, talk_options *o, int *exit_status) {
         return false;
     }
     *exit_status = 2;
-    return lk_audio_input_check_place("chat", projector, o->mmproj) &&
+    return lk_audio_input_check_place("chat", projector, o->mmproj, &o->projector_device) &&
            lk_parse_kv_type("chat", kv_type, &o->k_type, &o->v_type);
 }
 

@@ -12,6 +12,7 @@ typedef struct talk_options {
     lk_conversation_options conversation;
     const char *model;
     const char *mmproj; /* NULL: no recordings */
+    uint32_t projector_device;
     int64_t n_predict, n_ctx, n_threads;
     double temperature, top_p, min_p;
     int64_t top_k;

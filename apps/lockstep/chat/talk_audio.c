@@ -26,7 +26,7 @@ static size_t count_parts(const json_t *messages) {
 bool talk_audio_open(talk *t) {
     return t->options.mmproj == NULL ||
            lk_listener_open(&t->audio, "chat", t->options.mmproj, t->model, t->options.n_threads,
-                            !t->options.no_repack);
+                            !t->options.no_repack, t->options.projector_device);
 }
 
 static void keep_first(talk *t, size_t n) {

@@ -11,19 +11,28 @@
 /* How chat templates write a recording. */
 static const char audio_token[] = "<|AUDIO|>";
 
-bool lk_audio_input_check_place(const char *command, const char *place, const char *mmproj) {
-    if (place == NULL || (strcmp(place, "cpu") == 0 && mmproj != NULL)) {
+bool lk_audio_input_check_place(const char *command, const char *place, const char *mmproj,
+                                uint32_t *device) {
+    lk_error err;
+    uint32_t n = 0;
+    *device = LK_DEVICE_CPU;
+    if (place == NULL) {
         return true;
     }
-    if (strcmp(place, "device") == 0) {
-        (void)lk_console_error(command, "--projector device: this build has no device backend; the "
-                                        "encoder runs on the cpu");
-    } else if (strcmp(place, "cpu") == 0) {
-        (void)lk_console_error(command, "--projector needs the encoder's file with --mmproj");
-    } else {
-        (void)lk_console_error(command, "--projector %s, expected cpu or device", place);
+    if (strcmp(place, "cpu") != 0 && strcmp(place, "device") != 0) {
+        return lk_console_error(command, "--projector %s, expected cpu or device", place) == 0;
     }
-    return false;
+    if (mmproj == NULL) {
+        return lk_console_error(command, "--projector needs the encoder's file with --mmproj") == 0;
+    }
+    if (strcmp(place, "cpu") == 0) {
+        return true;
+    }
+    if (lk_device_count(&n, &err) != LK_OK) {
+        return lk_console_error(command, "--projector device: %s", err.message) == 0;
+    }
+    *device = 1;
+    return true;
 }
 
 static int32_t find_token(const lk_tokenizer *tokenizer) {
@@ -51,9 +60,11 @@ static lk_status fits_model(const lk_audio_input *input, const lk_model *model, 
 }
 
 lk_status lk_audio_input_open(lk_audio_input *input, const char *path, const lk_model *model,
-                              const lk_model_params *params, lk_error *err) {
+                              const lk_model_params *params, uint32_t device, lk_error *err) {
     lk_encoder_params encoder = LK_ENCODER_PARAMS_INIT;
     encoder.n_threads = params->n_threads;
+    encoder.device = device;
+    encoder.max_windows = device == LK_DEVICE_CPU ? encoder.max_windows : LK_MAX_WINDOWS;
     *input = (lk_audio_input){.info = LK_PROJECTOR_INFO_INIT};
     lk_status status = lk_projector_open(path, params, &input->projector, err);
     if (status == LK_OK) {

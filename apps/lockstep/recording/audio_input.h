@@ -15,15 +15,17 @@ typedef struct lk_audio_input {
     lk_projector_info info;
 } lk_audio_input;
 
-/* --projector PLACE: "cpu", or NULL for what is best, which is that. Prints the reason and returns
- * false for "device", which this program has not, for other words, and where there is no file. */
-bool lk_audio_input_check_place(const char *command, const char *place, const char *mmproj);
+/* --projector PLACE: "cpu" or NULL for the processor, "device" for the first device (*device, as
+ * lk_encoder_params has it). Prints the reason and returns false where there is no device, for
+ * other words, and where there is no file. */
+bool lk_audio_input_check_place(const char *command, const char *place, const char *mmproj,
+                                uint32_t *device);
 
 /* Opens the projector of a model, whose width must be the model's, which must know a token for
- * recordings. params as of lk_projector_open; its threads are the encoder's too. Nothing is held
- * after a failure. */
+ * recordings. params as of lk_projector_open; its threads are the encoder's too, which computes on
+ * `device`. Nothing is held after a failure. */
 lk_status lk_audio_input_open(lk_audio_input *input, const char *path, const lk_model *model,
-                              const lk_model_params *params, lk_error *err);
+                              const lk_model_params *params, uint32_t device, lk_error *err);
 void lk_audio_input_close(lk_audio_input *input); /* of zeros too */
 
 /* One clip, as vectors. */

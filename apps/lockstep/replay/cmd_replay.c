@@ -54,7 +54,8 @@ static bool hear(replay *r) {
     if (r->audio.n == 0) {
         return true;
     }
-    bool ok = lk_listener_open(&input, "replay", r->mmproj, r->model, r->n_threads, true);
+    bool ok =
+        lk_listener_open(&input, "replay", r->mmproj, r->model, r->n_threads, true, LK_DEVICE_CPU);
     for (size_t i = 0; ok && i < r->audio.n; i++) {
         ok = lk_listener_hear(&input, "replay", r->audio.items[i], &r->clips[i], NULL);
     }

@@ -16,7 +16,8 @@ typedef struct run_options {
     const char *prompt_file; /* -f, or "-" */
     const char *mmproj;      /* for the recordings */
     const char *projector;   /* where it computes; NULL: not said */
-    lk_option_list audio;    /* recordings, before the prompt's text; with --chat */
+    uint32_t projector_device;
+    lk_option_list audio; /* recordings, before the prompt's text; with --chat */
     lk_kv_type k_type;
     lk_kv_type v_type;
     int64_t n_predict; /* -1: until the context is full */

@@ -10,7 +10,7 @@ static const char help[] =
     "  --chat                answer the prompt with the model's chat template\n"
     "  --mmproj FILE --audio FILE    a recording before the prompt, for a model with an audio\n"
     "                        encoder; --audio may be repeated, and means --chat\n"
-    "  --projector cpu       where the encoder runs (device: not in this build)\n"
+    "  --projector P         where the encoder runs: cpu (default) or device; moves no bit\n"
     "  --system TEXT --tools FILE --chat-template FILE|NAME --chat-template-kwargs JSON\n"
     "                        with --chat, as in lockstep template\n"
     "  --temp T              temperature (0.8; 0: always the best token)\n"
@@ -51,7 +51,7 @@ static bool check_options(run_options *o, const char *input, const char *file,
                                "a recording with --audio");
         return false;
     }
-    if (!lk_audio_input_check_place("run", o->projector, o->mmproj)) {
+    if (!lk_audio_input_check_place("run", o->projector, o->mmproj, &o->projector_device)) {
         return false;
     }
     o->chat = o->chat || o->audio.n != 0;

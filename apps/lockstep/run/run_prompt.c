@@ -97,7 +97,8 @@ bool run_read_audio(run *r) {
         return false;
     }
     lk_audio_input input;
-    bool ok = lk_listener_open(&input, "run", o->mmproj, r->model, o->n_threads, !o->no_repack);
+    bool ok = lk_listener_open(&input, "run", o->mmproj, r->model, o->n_threads, !o->no_repack,
+                               o->projector_device);
     for (size_t i = 0; ok && i < o->audio.n; i++) {
         ok = lk_listener_hear(&input, "run", o->audio.items[i], &r->clips[i], NULL);
     }

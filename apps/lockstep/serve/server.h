@@ -25,7 +25,8 @@ typedef struct serve_options {
     const char *alias;
     const char *chat_template; /* a name or a file; NULL: the model's own */
     const char *mmproj;        /* the projector, for recordings; NULL: none */
-    int64_t max_audio_s;       /* of one recording */
+    uint32_t projector_device;
+    int64_t max_audio_s; /* of one recording */
     int64_t n_slots;
     int64_t n_ctx;        /* of one sequence; 0: as much as fits */
     int64_t kv_positions; /* 0: the model's context */

@@ -25,9 +25,10 @@ bool server_media_open(server *s) {
     if (s->options.mmproj == NULL) {
         return true;
     }
-    s->has_audio = lk_listener_open(&s->audio, "serve", s->options.mmproj, s->model,
-                                    s->options.n_threads, !s->options.no_repack) &&
-                   pthread_mutex_init(&s->audio_lock, NULL) == 0;
+    s->has_audio =
+        lk_listener_open(&s->audio, "serve", s->options.mmproj, s->model, s->options.n_threads,
+                         !s->options.no_repack, s->options.projector_device) &&
+        pthread_mutex_init(&s->audio_lock, NULL) == 0;
     return s->has_audio;
 }
 

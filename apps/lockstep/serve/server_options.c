@@ -24,7 +24,7 @@ static const char help[] =
     "  --pooling P             of embeddings: mean, first, last (default: the model's, else mean)\n"
     "  --chat-template T       chatml, or a file with a Jinja template (default: the model's)\n"
     "  --mmproj FILE           the model's audio encoder: requests may hold recordings\n"
-    "  --projector cpu         where it runs (device: not in this build)\n"
+    "  --projector P           where it runs: cpu (default) or device; never changes the output\n"
     "  --max-audio S           seconds of one recording (300)\n"
     "  --temp T --top-k N --top-p P --min-p P      defaults of requests (0.8, 40, 0.95, 0.05)\n"
     "  --queue N               sequences that may wait (256); beyond that: 503\n"
@@ -176,9 +176,10 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
     o->sampler.top_p = (float)top_p;
     o->sampler.min_p = (float)min_p;
     o->sampler.top_k = (int32_t)top_k;
-    const bool ok = lk_audio_input_check_place("serve", a->projector, o->mmproj) &&
-                    lk_parse_kv_type("serve", a->kv_type, &o->k_type, &o->v_type) &&
-                    choose_pooling(a, o) && read_files(a, o);
+    const bool ok =
+        lk_audio_input_check_place("serve", a->projector, o->mmproj, &o->projector_device) &&
+        lk_parse_kv_type("serve", a->kv_type, &o->k_type, &o->v_type) && choose_pooling(a, o) &&
+        read_files(a, o);
     *exit_status = ok ? 0 : 2;
     return ok;
 }

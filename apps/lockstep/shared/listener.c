@@ -7,7 +7,7 @@
 #include "recording/audio_stream.h"
 
 bool lk_listener_open(lk_audio_input *input, const char *command, const char *path,
-                      const lk_model *model, int64_t n_threads, bool repack) {
+                      const lk_model *model, int64_t n_threads, bool repack, uint32_t device) {
     lk_error err;
     lk_progress_bar bar;
     lk_progress_bar_init(&bar);
@@ -15,8 +15,8 @@ bool lk_listener_open(lk_audio_input *input, const char *command, const char *pa
     params.progress = lk_progress_bar_draw;
     params.progress_ctx = &bar;
     params.n_threads = (uint32_t)n_threads;
-    params.flags = repack ? 0 : LK_MODEL_NO_REPACK;
-    const lk_status status = lk_audio_input_open(input, path, model, &params, &err);
+    params.flags = repack && device == LK_DEVICE_CPU ? 0 : LK_MODEL_NO_REPACK;
+    const lk_status status = lk_audio_input_open(input, path, model, &params, device, &err);
     lk_progress_bar_clear(&bar);
     return status == LK_OK || lk_console_failed(command, &err) == 0;
 }

@@ -7,9 +7,10 @@
 
 #include "recording/audio_input.h"
 
-/* Opens a projector for a model. n_threads, repack: as lk_open_model. lk_audio_input_close. */
+/* Opens a projector for a model. n_threads, repack: as lk_open_model; a device takes the weights as
+ * they are in the file. lk_audio_input_close. */
 bool lk_listener_open(lk_audio_input *input, const char *command, const char *path,
-                      const lk_model *model, int64_t n_threads, bool repack);
+                      const lk_model *model, int64_t n_threads, bool repack, uint32_t device);
 
 /* A recording from a file; *seconds, unless NULL, is how long it lasts. */
 bool lk_listener_hear(lk_audio_input *input, const char *command, const char *path,

@@ -47,6 +47,7 @@ static const audio_case cases[] = {
     {"saved, restarted, restored", 1, 3, STEPS, {{VERIFY_RESTART, 1}}},
     {"encoder: one window at once", 1, 3, STEPS, {{VERIFY_WINDOWS, 1}}},
     {"encoder: 16 windows at once", 1, 3, STEPS, {{VERIFY_WINDOWS, 16}}},
+    {"encoder on a device", 1, 3, STEPS, {{VERIFY_PROJECTOR, 1}}},
     {"2 threads", 1, 3, STEPS, {{VERIFY_THREADS, 2}}},
     {"3 threads", 1, 3, STEPS, {{VERIFY_THREADS, 3}}},
     {"AVX2", 1, 3, STEPS, {{VERIFY_ISA, LK_CPU_AVX2}}},
@@ -98,15 +99,6 @@ static void run(verify *v, const audio_case *c, int32_t n_runs) {
     verify_case(v, &p, subject, v->options->n_repetitions > 0 ? 0 : n_runs, c->label);
 }
 
-/* What is computed elsewhere than on the processor. */
-static void add_device(verify *v) {
-    verify_line *line = verify_line_add(v, "encoder on a device");
-    if (line != NULL) {
-        verify_line_give_up(v, line, VERIFY_NOT_POSSIBLE, "this program has no device backend");
-        verify_table_line(v, line);
-    }
-}
-
 void verify_experiment_audio(verify *v) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const audio_case *c = &cases[i];
@@ -114,8 +106,5 @@ void verify_experiment_audio(verify *v) {
         if (n_runs > 0 && (c->needs & ~v->target->can) == 0) {
             run(v, c, n_runs);
         }
-    }
-    if ((v->target->factors & VERIFY_BIT(VERIFY_WINDOWS)) != 0) {
-        add_device(v);
     }
 }

@@ -279,11 +279,11 @@ verify_status verify_open_self(const verify_source *source, verify_target **out,
                VERIFY_CAN_SAMPLE | VERIFY_CAN_OVERLAP | VERIFY_CAN_MODELS | VERIFY_CAN_PROMPTS |
                VERIFY_CAN_VECTORS | VERIFY_CAN_MIX |
                (self->mmproj != NULL ? (uint32_t)VERIFY_CAN_HEAR : 0u),
-        .factors = VERIFY_BIT(VERIFY_THREADS) | VERIFY_BIT(VERIFY_ROWS) |
-                   VERIFY_BIT(VERIFY_K_TYPE) | VERIFY_BIT(VERIFY_V_TYPE) | VERIFY_BIT(VERIFY_ISA) |
-                   VERIFY_BIT(VERIFY_PAGES) | VERIFY_BIT(VERIFY_REPACK) |
-                   VERIFY_BIT(VERIFY_ENGINE) | VERIFY_BIT(VERIFY_CACHE) |
-                   (self->mmproj != NULL ? VERIFY_BIT(VERIFY_WINDOWS) : 0),
+        .factors =
+            VERIFY_BIT(VERIFY_THREADS) | VERIFY_BIT(VERIFY_ROWS) | VERIFY_BIT(VERIFY_K_TYPE) |
+            VERIFY_BIT(VERIFY_V_TYPE) | VERIFY_BIT(VERIFY_ISA) | VERIFY_BIT(VERIFY_PAGES) |
+            VERIFY_BIT(VERIFY_REPACK) | VERIFY_BIT(VERIFY_ENGINE) | VERIFY_BIT(VERIFY_CACHE) |
+            (self->mmproj != NULL ? VERIFY_BIT(VERIFY_WINDOWS) | VERIFY_BIT(VERIFY_PROJECTOR) : 0),
         .defining = VERIFY_BIT(VERIFY_K_TYPE) | VERIFY_BIT(VERIFY_V_TYPE),
         .is_exact = true,
         .n_vocab = info.n_vocab,

@@ -12,7 +12,7 @@ bool verify_self_can_hear(verify_self *self, const lk_model *model, char why[VER
     lk_error err;
     lk_model_params params = LK_MODEL_PARAMS_INIT;
     params.flags = LK_MODEL_NO_REPACK;
-    if (lk_audio_input_open(&input, self->mmproj, model, &params, &err) != LK_OK) {
+    if (lk_audio_input_open(&input, self->mmproj, model, &params, LK_DEVICE_CPU, &err) != LK_OK) {
         (void)snprintf(why, VERIFY_WHY, "%s", err.message);
         return false;
     }
@@ -41,7 +41,8 @@ static verify_status prepare(verify_self *self, const verify_point *p, lk_projec
                              char why[VERIFY_WHY]) {
     const size_t i = p->value[VERIFY_REPACK] != 0;
     const verify_factors matter = VERIFY_BIT(VERIFY_REPACK) | VERIFY_BIT(VERIFY_THREADS) |
-                                  VERIFY_BIT(VERIFY_ISA) | VERIFY_BIT(VERIFY_WINDOWS);
+                                  VERIFY_BIT(VERIFY_ISA) | VERIFY_BIT(VERIFY_WINDOWS) |
+                                  VERIFY_BIT(VERIFY_PROJECTOR);
     lk_error err;
     lk_model_params params = LK_MODEL_PARAMS_INIT;
     params.flags = i != 0 ? 0 : LK_MODEL_NO_REPACK;
@@ -57,13 +58,16 @@ static verify_status prepare(verify_self *self, const verify_point *p, lk_projec
     settings.n_threads = (uint32_t)p->value[VERIFY_THREADS];
     settings.isa_mask = verify_self_isa(p);
     settings.max_windows = (int32_t)p->value[VERIFY_WINDOWS];
+    settings.device = (uint32_t)p->value[VERIFY_PROJECTOR];
     lk_encoder_destroy(self->encoder);
     self->encoder = NULL;
     self->encoder_point = *p;
     if (done(lk_encoder_create(*projector, &settings, &self->encoder, &err), &err, why)) {
         return VERIFY_RAN;
     }
-    return err.status == LK_E_ARG ? VERIFY_NOT_POSSIBLE : VERIFY_BROKEN;
+    const bool has_none = p->value[VERIFY_PROJECTOR] != 0 &&
+                          (err.status == LK_E_NOT_FOUND || err.status == LK_E_UNSUPPORTED);
+    return err.status == LK_E_ARG || has_none ? VERIFY_NOT_POSSIBLE : VERIFY_BROKEN;
 }
 
 static bool name_stages(const lk_projector *projector, uint8_t (*digests)[16],

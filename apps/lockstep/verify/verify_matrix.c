@@ -29,7 +29,7 @@ static bool is_worth_trying(const matrix *m, verify_factor f, int64_t value) {
         return false;
     }
     if ((f == VERIFY_CLIP && m->v->options->audio == NULL) ||
-        (f == VERIFY_WINDOWS && p->value[VERIFY_CLIP] == 0)) {
+        ((f == VERIFY_WINDOWS || f == VERIFY_PROJECTOR) && p->value[VERIFY_CLIP] == 0)) {
         return false; /* nothing is heard */
     }
     return kind != VERIFY_TARGET || (m->v->target->factors & VERIFY_BIT(f)) != 0;

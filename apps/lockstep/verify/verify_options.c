@@ -19,6 +19,7 @@ static const char help[] =
     "                       http://HOST:PORT (OpenAI's API; MODEL may be left out)\n"
     "  --max-requests N, --max-seconds N, --api-key KEY    of such a server\n"
     "  --mmproj FILE, --audio FILE    the encoder's file and a recording: hear it in company too\n"
+    "  --projector cpu|device         where the encoder runs (cpu)\n"
     "  --chat-template FILE|NAME      for the question about it, where the model has none\n"
     "  --suite NAME         quick (default), full or soak\n"
     "  --only NAME,...      these experiments; --only list shows all\n"
@@ -45,6 +46,7 @@ typedef struct raw {
     const char *stagger;
     const char *keep;
     const char *projector;
+    uint32_t device;
     bool f16;
     int64_t n;
     int64_t n_threads;
@@ -125,6 +127,7 @@ static bool read_base(const raw *r, verify_options *o) {
         o->base.value[VERIFY_THREADS] = r->n_threads;
     }
     o->base.value[VERIFY_LAYERS] = r->n_layers;
+    o->base.value[VERIFY_PROJECTOR] = r->device;
     if (r->nofa) {
         o->base.value[VERIFY_ATTENTION] = 0;
     }
@@ -199,7 +202,7 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
     if (!lk_options_parse(&line, argc, argv, exit_status)) {
         return false;
     }
-    const bool ok = lk_audio_input_check_place("verify", r.projector, o->mmproj) &&
+    const bool ok = lk_audio_input_check_place("verify", r.projector, o->mmproj, &r.device) &&
                     check_audio(o) && read_suite(r.suite, o) && read_keep(r.keep, o) &&
                     (r.stagger == NULL || read_joins(r.stagger, o)) && read_base(&r, o);
     if (ok && o->across != NULL && o->only == NULL) {
