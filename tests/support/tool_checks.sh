@@ -22,6 +22,27 @@ run() {
     shift
     tool "$wanted" "$command" "$@" </dev/null
 }
+# Over the emulated driver: `with_devices N` for all runs from here on, -1 for none at all.
+with_devices() {
+    if [ "$1" -lt 0 ]; then
+        unset LD_LIBRARY_PATH LK_EMULATED_DEVICES
+    else
+        export LD_LIBRARY_PATH="$LK_DRIVER" LK_EMULATED_DEVICES="$1"
+    fi
+}
+# A seventh of a second of a recording into FILE: little work for the emulated driver.
+short_clip() {
+    {
+        printf 'RIFF\144\022\000\000'
+        head -c 40 "$LK_DATA/omni/clips/ref0.wav" | tail -c 32
+        printf '\100\022\000\000'
+        head -c 20044 "$LK_DATA/omni/clips/ref0.wav" | tail -c 4672
+    } >"$1"
+}
+# Whether the build has code for devices; without Clang it has none.
+has_device_code() {
+    ! grep -q 'no device code' err
+}
 # says TEXT: standard error holds it. has TEXT: standard output does.
 says() {
     grep -F -e "$1" err >/dev/null || fail "$last: no '$1' in: $(cat err)"

@@ -50,6 +50,21 @@ n=$(grep '"vectors": ' out | sort -u | wc -l)
 run 0 a.gguf -p 16 -n 0 --mmproj mmproj.gguf --audio 1 -t 1 -r 1
 matches out ' pp16 '
 matches out ' 1 s .* % '
+with_devices 0
+run 2 --mmproj mmproj.gguf --audio 1 --projector device --no-machine
+matches err 'bench: --projector device: '
+if has_device_code; then
+    with_devices 1
+    run 0 --mmproj mmproj.gguf --audio 1 --projector cpu,device -t 1 -r 1 --no-machine
+    matches out '^device: emulated device 0, 1.0 GiB, CUDA, compute capability 7.0$'
+    matches out '^qwen2.5o .*  -  device  1 s '
+    n=$(grep '^qwen2.5o ' out | sed 's/.* //' | sort -u | wc -l)
+    [ "$n" = 1 ] || fail "$last: the device has another digest: $(cat out)"
+fi
+with_devices -1
+run 2 --mmproj mmproj.gguf --audio 1 --projector gpu
+matches err "--projector needs cpu, device or both, not 'gpu'"
+run 2 --projector cpu
 run 2 --mmproj mmproj.gguf
 matches err '--mmproj FILE and --audio SECONDS go together'
 run 2 --audio 3

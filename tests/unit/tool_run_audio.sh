@@ -24,8 +24,26 @@ says "prompt 95 tokens"
 
 run 0 "$model" --mmproj "$mmproj" --projector cpu --audio "$clips/ref0.wav" -p "$text" --temp 0
 [ "$(cat out)" = "that knowing he's a good man" ] || fail "$last: $(cat out)"
+with_devices 0
 run 2 "$model" --mmproj "$mmproj" --projector device --audio "$clips/ref0.wav" -p "$text"
-says "this build has no device backend"
+says "run: --projector device: "
+if has_device_code; then
+    says "the NVIDIA driver finds no device"
+    short_clip seventh.wav
+    run 0 "$model" --mmproj "$mmproj" --audio seventh.wav -p "$text" --temp 0 -n 4 --ids --digests
+    cp out first
+    with_devices 1
+    run 0 "$model" --mmproj "$mmproj" --projector device --audio seventh.wav -p "$text" --temp 0 \
+        -n 4 --ids --digests
+    cmp -s out first || fail "$last: other digests"
+    LK_EMULATED_FAIL=cuLaunchKernel:20:719
+    export LK_EMULATED_FAIL
+    run 1 "$model" --mmproj "$mmproj" --projector device --audio seventh.wav -p "$text"
+    says "launching lk_cuda_"
+    says "error 719"
+    unset LK_EMULATED_FAIL
+fi
+with_devices -1
 run 2 "$model" --mmproj "$mmproj" --projector gpu --audio "$clips/ref0.wav" -p "$text"
 says "--projector gpu, expected cpu or device"
 run 2 "$model" --projector cpu -p "$text"

@@ -55,7 +55,9 @@ matches a.json '--keep threads"'
 # A recording: every case that is possible is equal, and the line repeats itself.
 omni=$LK_DATA/omni/tiny-omni-Q4_K_M.gguf
 heard="--mmproj $LK_DATA/omni/mmproj-tiny-omni-Q8_0.gguf --audio $LK_DATA/omni/clips/ref0.wav"
+with_devices 0
 run 0 "$omni" $heard --only audio -n 4 -r 1 --json a.json
+with_devices -1
 matches out '^audio  *after another recording, cleared  *equal  *0/1  *4/4'
 matches out '^audio  *all processors busy  *equal  *0/1  *4/4'
 matches out '^audio  *encoder on a device  *not possible'
@@ -77,7 +79,24 @@ says '--chat-template nothing is neither a file'
 run 2 "$model" --set clip=1
 says 'a recording is missing'
 run 2 "$model" --projector device
-says 'this build has no device backend'
+says '--projector needs the encoder'
+with_devices 0
+# shellcheck disable=SC2086
+run 2 "$omni" $heard --projector device
+says 'verify: --projector device: '
+# shellcheck disable=SC2086
+run 2 "$omni" $heard --only case --set clip=1,projector=1,n=4
+matches out '^case .*not possible'
+# shellcheck disable=SC2086
+run 2 "$omni" $heard --projector device
+if has_device_code; then
+    with_devices 1
+    short_clip seventh.wav
+    run 0 "$omni" --mmproj "$LK_DATA/omni/mmproj-tiny-omni-Q8_0.gguf" --audio seventh.wav \
+        --only case --set clip=1,projector=1,n=4
+    matches out '^case .* equal  *0/1  *4/4'
+fi
+with_devices -1
 
 run 0 --only list
 matches out '^stagger '
