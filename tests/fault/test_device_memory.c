@@ -2,7 +2,6 @@
  * n-th allocation of the host, and no driver at all. Each time a clean status with a reason,
  * nothing left on the device or here, and, where the encoder lives on, the bits that it gave
  * before. Over the emulated driver. */
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "cuda_emulated.h"

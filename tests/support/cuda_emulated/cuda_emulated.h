@@ -5,12 +5,16 @@
  * LK_EMULATED_DEVICES in the environment: how many devices it shows (1); LK_EMULATED_FAIL: as
  * emulated_fail, "cuMemAlloc_v2:3:2".
  *
+ * ThreadSanitizer cannot follow fibers, so tests over this library are none of the tsan preset:
+ * their <pthread.h> comes from here, which keeps the label `threads` from them.
+ *
  * Stricter than a real one: fresh memory is NaN, what is copied to the host arrives when the stream
  * is waited for and not before, bytes behind a piece of memory are checked when it is freed. */
 #ifndef LK_CUDA_EMULATED_H
 #define LK_CUDA_EMULATED_H
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
