@@ -23,6 +23,6 @@ void *cu_host(size_t bytes); /* memory that ends the program when there is none 
 void cu_check_row_wise(ck_run *run);
 void cu_check_matmul(ck_run *run);
 void cu_check_attention(ck_run *run);
-void cu_bench(void);
+void cu_check_experts(ck_run *run);
 
 #endif

@@ -137,12 +137,21 @@ static void check_float(ck_run *run, product *p) {
     compare_and_free(run, p, args.y, &args.flags);
 }
 
-static void launch_quant(uint32_t type, const lk_cuda_matmul_quant_args *args) {
+/* One of the two ways, whatever the number of rows. */
+static void launch_quant(ck_run *run, uint32_t type, const lk_cuda_matmul_quant_args *args) {
+    const bool few = ck_below(run, 2) != 0;
+    const lk_cuda_shape shape =
+        few ? lk_cuda_shape_few(&args->m, args->n_rows) : lk_cuda_shape_quant(args);
     switch (type) {
-    case LK_FORMAT_Q8_0:
-        KD_LAUNCH(matmul_q8_0, args);
+#define LK_CUDA_QUANT(NAME, name)                                                                  \
+    case LK_FORMAT_##NAME:                                                                         \
+        kd_launch(few ? LK_CUDA_matmul_##name##_few : LK_CUDA_matmul_##name, args, sizeof *args,   \
+                  shape);                                                                          \
         break;
+#include "backend/cuda/kern/quant.def"
+#undef LK_CUDA_QUANT
     default:
+        ck_fail(run, "no kernel");
         break;
     }
 }
@@ -185,16 +194,12 @@ static void check_quant(ck_run *run, product *p) {
         .y_stride = p->n_out,
         .n_rows = p->n_rows,
         .flags = cu_flags(p->n_rows)};
-    launch_quant(p->format->type, &args);
+    launch_quant(run, p->format->type, &args);
     free(x);
     free(q);
     free(d);
     free(sums);
     compare_and_free(run, p, args.y, &args.flags);
-}
-
-static bool has_kernel(const lk_format *format) {
-    return format->act_group == 0 || format->type == LK_FORMAT_Q8_0;
 }
 
 void cu_check_matmul(ck_run *run) {
@@ -203,7 +208,7 @@ void cu_check_matmul(ck_run *run) {
     static const uint32_t float_sizes[] = {1, 15, 16, 33, 63, 64, 65, 100, 172, 320};
     for (size_t f = 0; f < lk_format_count(); f++) {
         const lk_format *const format = lk_format_at(f);
-        for (size_t i = 0; has_kernel(format) && i < (size_t)lk_test_size(8, 16, 64); i++) {
+        for (size_t i = 0; i < (size_t)lk_test_size(2, 5, 64); i++) {
             const uint32_t step =
                 format->block_elems > format->act_group ? format->block_elems : format->act_group;
             const uint32_t n = format->act_group == 0 ? float_sizes[ck_below(run, 10)]

@@ -4,6 +4,7 @@
 
 #include "cudakern.h"
 #include "lk_test.h"
+#include "ops/math.h"
 
 /* Input and wanted output of a row-wise operator. */
 typedef struct rows {
@@ -238,6 +239,138 @@ static void check_mean_of_two(ck_run *run, uint32_t width) {
     compare_and_free(run, &s, "mean_of_two", args.y, width);
 }
 
+static void check_gather(ck_run *run, uint32_t width) {
+    static const uint32_t from[] = {3, 0, 3, 8};
+    rows s = make_rows(run, 9, width, width);
+    const lk_cuda_gather_args args = {.x = put(s.x, (size_t)9 * width),
+                                      .rows = kd_put(from, sizeof from, 0),
+                                      .y = kd_new((size_t)4 * width * sizeof(float)),
+                                      .n_rows = 4,
+                                      .width = width};
+    float *const got = cu_host((size_t)4 * width * sizeof *got);
+    KD_LAUNCH(gather, &args);
+    kd_get(got, args.y, (size_t)4 * width * sizeof *got);
+    run->n_calls++;
+    for (uint32_t r = 0; r < 4; r++) {
+        ck_same_bytes(run, "gather", got + (size_t)r * width, s.x + (size_t)from[r] * width,
+                      width * sizeof *got);
+    }
+    free(got);
+    free_rows(&s);
+    kd_free_all();
+}
+
+static void check_rms_norm(ck_run *run, uint32_t group) {
+    const uint32_t width = group * (1 + (uint32_t)ck_below(run, 3));
+    rows s = make_rows(run, some_rows(run), width, width);
+    const size_t n = (size_t)s.n_rows * width;
+    for (size_t i = 0; i < n; i += group) {
+        lk_rms_norm_ref(s.x + i, s.w, 1e-6f, group, s.want + i, &s.flags[i / width]);
+    }
+    float *const x = put(s.x, n);
+    const lk_cuda_norm_args args = {.x = x,
+                                    .w = put(s.w, group),
+                                    .y = ck_below(run, 2) ? x : kd_new(n * sizeof *x),
+                                    .eps = 1e-6f,
+                                    .n_rows = s.n_rows,
+                                    .width = width,
+                                    .group = group,
+                                    .flags = s.device_flags};
+    KD_LAUNCH(rms_norm, &args);
+    compare_and_free(run, &s, "rms_norm", args.y, width);
+}
+
+static void check_rope(ck_run *run, uint32_t head_dim) {
+    const uint32_t width = head_dim * (1 + (uint32_t)ck_below(run, 4));
+    const uint32_t n_rot = 2 + 2 * (uint32_t)ck_below(run, head_dim / 2);
+    const uint32_t order = (uint32_t)ck_below(run, 2);
+    rows s = make_rows(run, some_rows(run), width, width);
+    const size_t n = (size_t)s.n_rows * width;
+    memcpy(s.want, s.x, n * sizeof *s.x);
+    float *const cos_sin = cu_host((size_t)s.n_rows * n_rot * sizeof *cos_sin);
+    ck_fill(run, cos_sin, (size_t)s.n_rows * n_rot, CK_NORMAL);
+    for (size_t i = 0; i < n; i += head_dim) {
+        lk_rope_ref(s.want + i, n_rot, (lk_rope_order)order, cos_sin + i / width * n_rot);
+    }
+    float *const x = put(s.x, n);
+    const lk_cuda_rope_args args = {.x = x,
+                                    .y = ck_below(run, 2) ? x : kd_new(n * sizeof *x),
+                                    .cos_sin = put(cos_sin, (size_t)s.n_rows * n_rot),
+                                    .n_rows = s.n_rows,
+                                    .width = width,
+                                    .head_dim = head_dim,
+                                    .n_rot = n_rot,
+                                    .order = order,
+                                    .flags = s.device_flags};
+    KD_LAUNCH(rope, &args);
+    free(cos_sin);
+    compare_and_free(run, &s, "rope", args.y, width);
+}
+
+static void check_gated(ck_run *run, uint32_t width) {
+    static lk_gated_fn *const twins[] = {lk_silu_mul_ref, lk_gelu_mul_ref, lk_clamped_silu_mul_ref};
+    for (uint32_t kind = LK_CUDA_SILU; kind <= LK_CUDA_CLAMPED_SILU; kind++) {
+        rows s = make_rows(run, some_rows(run), width, width);
+        const size_t n = (size_t)s.n_rows * width;
+        for (size_t k = 0; k < n && kind == LK_CUDA_CLAMPED_SILU; k++) {
+            s.x[k] = lk_check_finite_ref(s.x + k, 1) ? 1.0f : s.x[k]; /* as its contract says */
+            s.b[k] = lk_check_finite_ref(s.b + k, 1) ? 1.0f : s.b[k];
+        }
+        twins[kind](s.x, s.b, n, s.want);
+        float *const x = put(s.x, n);
+        const lk_cuda_gated_args args = {.gate = x,
+                                         .up = put(s.b, n),
+                                         .y = ck_below(run, 2) ? x : kd_new(n * sizeof *x),
+                                         .kind = kind,
+                                         .n_rows = s.n_rows,
+                                         .width = width,
+                                         .flags = s.device_flags};
+        KD_LAUNCH(gated, &args);
+        compare_and_free(run, &s, "gated", args.y, width);
+    }
+}
+
+/* By one factor, one for each row, the logistic of a gate; and the soft cap. */
+static void check_scale(ck_run *run, uint32_t width) {
+    for (int way = 0; way < 4; way++) {
+        rows s = make_rows(run, some_rows(run), width, width);
+        const size_t n = (size_t)s.n_rows * width;
+        float *const factors = cu_host(s.n_rows * sizeof *factors);
+        ck_fill(run, factors, s.n_rows, CK_NORMAL);
+        for (uint32_t r = 0; r < s.n_rows; r++) {
+            const size_t at = (size_t)r * width;
+            if (way == 3) {
+                lk_softcap_ref(s.x + at, 30.0f, width, s.want + at);
+            } else {
+                lk_scale_ref(s.x + at,
+                             way == 0   ? 1.7f
+                             : way == 1 ? factors[r]
+                                        : 1.0f / (1.0f + lk_expf(-factors[r])),
+                             width, s.want + at);
+            }
+        }
+        float *const x = put(s.x, n);
+        float *const y = ck_below(run, 2) ? x : kd_new(n * sizeof *x);
+        if (way == 3) {
+            const lk_cuda_unary_args args = {x, y, s.n_rows, width, 30.0f, s.device_flags};
+            KD_LAUNCH(softcap, &args);
+        } else {
+            float *const rows_factors = put(factors, s.n_rows);
+            const lk_cuda_scale_args args = {.x = x,
+                                             .y = y,
+                                             .gates = way == 2 ? rows_factors : NULL,
+                                             .factors = way == 1 ? rows_factors : NULL,
+                                             .factor = 1.7f,
+                                             .n_rows = s.n_rows,
+                                             .width = width,
+                                             .flags = s.device_flags};
+            KD_LAUNCH(scale, &args);
+        }
+        free(factors);
+        compare_and_free(run, &s, way == 3 ? "softcap" : "scale", y, width);
+    }
+}
+
 void cu_check_row_wise(ck_run *run) {
     static const uint32_t widths[] = {1, 5, 16, 17, 33, 64, 100, 255, 256, 257, 500, 1280};
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
@@ -250,6 +383,11 @@ void cu_check_row_wise(ck_run *run) {
         check_layer_norm(run, width);
         check_neighbours(run, width);
         check_mean_of_two(run, width);
+        check_gather(run, width);
+        check_rms_norm(run, width);
+        check_rope(run, (width + 7) / 8 * 8 > 256 ? 128 : (width + 7) / 8 * 8);
+        check_gated(run, width);
+        check_scale(run, width);
         check_act_quantize(run, (width + 31) / 32 * 32, 32);
         check_act_quantize(run, (width + 255) / 256 * 256, 256);
     }

@@ -7,14 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/cuda/kern/launch.h"
-
-typedef enum kd_kernel {
-#define LK_CUDA_KERNEL(name, what) KD_##name,
-#include "backend/cuda/kern/kernels.def"
-#undef LK_CUDA_KERNEL
-    KD_N_KERNELS
-} kd_kernel;
+#include "backend/cuda/kern/choice.h"
 
 /* Takes what belongs to it from the arguments (the card: files of PTX) and returns how many are
  * left in argv; exits with a message where there is no such device. */
@@ -25,13 +18,14 @@ void *kd_new(size_t bytes);
 void *kd_put(const void *from, size_t bytes, size_t padding);
 void kd_get(void *to, const void *from, size_t bytes);
 void kd_free_all(void);
-void kd_launch(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape);
+void kd_launch(lk_cuda_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape);
 /* Seconds of one launch, the mean of `n` in a row; 0 where time means nothing (the host). */
-double kd_time(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape,
+double kd_time(lk_cuda_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape,
                uint32_t n);
 
-#define KD_LAUNCH(name, args) kd_launch(KD_##name, args, sizeof *(args), lk_cuda_shape_##name(args))
+#define KD_LAUNCH(name, args)                                                                      \
+    kd_launch(LK_CUDA_##name, args, sizeof *(args), lk_cuda_shape_##name(args))
 #define KD_TIME(name, args, n)                                                                     \
-    kd_time(KD_##name, args, sizeof *(args), lk_cuda_shape_##name(args), n)
+    kd_time(LK_CUDA_##name, args, sizeof *(args), lk_cuda_shape_##name(args), n)
 
 #endif

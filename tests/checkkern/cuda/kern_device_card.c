@@ -31,11 +31,11 @@ typedef struct driver {
 } driver;
 
 static driver cu;
-static void *functions[KD_N_KERNELS];
+static void *functions[LK_CUDA_N_KERNELS];
 static uint64_t blocks[MAX_BLOCKS];
 static size_t n_blocks;
 
-static const char *const kernel_names[KD_N_KERNELS] = {
+static const char *const kernel_names[LK_CUDA_N_KERNELS] = {
 #define LK_CUDA_KERNEL(name, what) "lk_cuda_" #name,
 #include "backend/cuda/kern/kernels.def"
 #undef LK_CUDA_KERNEL
@@ -105,7 +105,7 @@ int kd_open(int argc, char **argv) {
         uint8_t *const text = lk_test_read(argv[i], &size);
         must(cu.module_load(&module, text), argv[i]);
         free(text);
-        for (size_t k = 0; k < KD_N_KERNELS; k++) {
+        for (size_t k = 0; k < LK_CUDA_N_KERNELS; k++) {
             if (functions[k] == NULL) {
                 (void)cu.module_function(&functions[k], module, kernel_names[k]);
             }
@@ -139,7 +139,7 @@ void kd_free_all(void) {
     }
 }
 
-static void start(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape) {
+static void start(lk_cuda_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape) {
     unsigned char copy[512];
     must(functions[kernel] == NULL ? 1 : 0, kernel_names[kernel]);
     must(args_bytes > sizeof copy ? 1 : 0, "arguments too long");
@@ -150,7 +150,7 @@ static void start(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda
          kernel_names[kernel]);
 }
 
-void kd_launch(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape) {
+void kd_launch(lk_cuda_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape) {
     start(kernel, args, args_bytes, shape);
     must(cu.synchronize(), kernel_names[kernel]);
 }
@@ -161,7 +161,7 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-double kd_time(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape,
+double kd_time(lk_cuda_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape,
                uint32_t n) {
     kd_launch(kernel, args, args_bytes, shape);
     const double begin = now();

@@ -42,12 +42,12 @@ void kd_free_all(void) {
     }
 }
 
-void kd_launch(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape) {
+void kd_launch(lk_cuda_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape) {
     (void)args_bytes;
     lk_cuda_emulate((uint32_t)kernel, args, shape.grid, shape.n_threads);
 }
 
-double kd_time(kd_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape,
+double kd_time(lk_cuda_kernel kernel, const void *args, size_t args_bytes, lk_cuda_shape shape,
                uint32_t n) {
     (void)n;
     kd_launch(kernel, args, args_bytes, shape);

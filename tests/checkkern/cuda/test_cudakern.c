@@ -13,6 +13,7 @@ int main(int argc, char **argv) {
         cu_check_row_wise(&run);
         cu_check_matmul(&run);
         cu_check_attention(&run);
+        cu_check_experts(&run);
     }
     (void)printf("%llu rows compared, %llu differences\n", (unsigned long long)run.n_calls,
                  (unsigned long long)run.n_failures);

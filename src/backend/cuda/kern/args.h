@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 enum {
-    LK_CUDA_CLEAN = -1,  /* as int32_t: what lk_cuda_flags.bad holds for a clean row */
-    LK_CUDA_PADDING = 16 /* bytes that may be read behind a weight's last one */
+    LK_CUDA_CLEAN = -1,    /* as int32_t: what lk_cuda_flags.bad holds for a clean row */
+    LK_CUDA_PADDING = 16,  /* bytes that may be read behind a weight's last one */
+    LK_CUDA_MAX_USED = 256 /* experts of a row, at most */
 };
 
 /* Where non-finite values are noted: for each row of the step the smallest `node` that met one.
@@ -168,5 +169,161 @@ typedef struct lk_cuda_run_attention_args {
     float soft_cap; /* 0: none */
     lk_cuda_flags flags;
 } lk_cuda_run_attention_args;
+
+/* ---- text models ---- */
+
+/* Row r is the decoded row from[r] of the table, or, for from[r] < 0, row -1 - from[r] of
+ * `embeddings`. type: of the table, any supported one. */
+typedef struct lk_cuda_embed_args {
+    const uint8_t *table;
+    uint64_t row_bytes;
+    uint32_t type;
+    const int32_t *from;
+    const float *embeddings;
+    float *y;
+    uint32_t n_rows;
+    uint32_t width;
+    lk_cuda_flags flags;
+} lk_cuda_embed_args;
+
+/* y[r] = x[rows[r]]; nothing is checked. */
+typedef struct lk_cuda_gather_args {
+    const float *x;
+    const uint32_t *rows;
+    float *y;
+    uint32_t n_rows;
+    uint32_t width;
+} lk_cuda_gather_args;
+
+/* Rows are heads of head_dim; of each the first n_rot elements are rotated, the rest copied.
+ * cos_sin [n_rows][n_rot]. order: lk_rope_order. */
+typedef struct lk_cuda_rope_args {
+    const float *x;
+    float *y;
+    const float *cos_sin;
+    uint32_t n_rows;
+    uint32_t width;
+    uint32_t head_dim;
+    uint32_t n_rot;
+    uint32_t order;
+    lk_cuda_flags flags;
+} lk_cuda_rope_args;
+
+/* Gated activations; y may be gate. */
+typedef enum lk_cuda_gated_kind {
+    LK_CUDA_SILU,
+    LK_CUDA_GELU,
+    LK_CUDA_CLAMPED_SILU
+} lk_cuda_gated_kind;
+typedef struct lk_cuda_gated_args {
+    const float *gate;
+    const float *up;
+    float *y;
+    uint32_t kind;
+    uint32_t n_rows;
+    uint32_t width;
+    lk_cuda_flags flags;
+} lk_cuda_gated_args;
+
+/* y[r] = x[r] * the logistic of gates[r] (row gate), or * factors[r] (temperature), or * factor:
+ * the first of these that is not NULL. */
+typedef struct lk_cuda_scale_args {
+    const float *x;
+    float *y;
+    const float *gates;
+    const float *factors;
+    float factor;
+    uint32_t n_rows;
+    uint32_t width;
+    lk_cuda_flags flags;
+} lk_cuda_scale_args;
+
+/* The keys and values of one layer: page p lies at pages + p * page_bytes, in it from `offset` on
+ * the key blocks of the layer's heads, then the value blocks (lk_kv_block_bytes). Row r is at
+ * position pos[r] of a sequence whose page of the positions 64 c .. is table[first[r] + c]. */
+typedef struct lk_cuda_kv {
+    uint8_t *pages;
+    uint64_t page_bytes;
+    uint64_t offset;
+    const uint32_t *table;
+    const uint32_t *first;
+    const uint32_t *pos;
+    uint32_t k_format; /* lk_kv_format */
+    uint32_t v_format;
+    uint32_t n_kv_heads;
+    uint32_t head_dim;
+} lk_cuda_kv;
+
+/* k, v: [n_rows][n_kv_heads][head_dim]. pages and page_bytes are aligned to 16 bytes. */
+typedef struct lk_cuda_kv_store_args {
+    lk_cuda_kv kv;
+    const float *k;
+    const float *v;
+    uint32_t n_rows;
+    lk_cuda_flags flags;
+} lk_cuda_kv_store_args;
+
+/* Attention of every row over what its sequence has stored, its own position included. q, y:
+ * [n_rows][n_heads][head_dim]. In parts, for few rows with long contexts: attention_parts leaves
+ * for chunk c of row r and head h a part (lk_attn_part_floats) at
+ * parts + ((r * n_heads + h) * max_chunks + c - first chunk that the row sees) * its length;
+ * attention_join makes y of them. max_chunks: that any row sees. */
+typedef struct lk_cuda_attention_args {
+    lk_cuda_kv kv;
+    const float *q;
+    float *y;
+    const float *sinks; /* [n_heads], or NULL */
+    uint32_t n_rows;
+    uint32_t n_heads;
+    uint32_t window; /* 0: none */
+    float scale;
+    float soft_cap; /* 0: none */
+    float *parts;
+    uint32_t max_chunks;
+    lk_cuda_flags flags;
+} lk_cuda_attention_args;
+
+/* ---- experts ---- */
+
+/* ids [n_rows][n_used] ascending, and their weights. n_used <= LK_CUDA_MAX_USED. */
+typedef struct lk_cuda_route_args {
+    const float *logits; /* [n_rows][n_experts] */
+    int32_t *ids;
+    float *weights;
+    uint32_t n_rows;
+    uint32_t n_experts;
+    uint32_t n_used;
+    uint32_t normalise;
+    lk_cuda_flags flags;
+} lk_cuda_route_args;
+
+/* Sorts the assignments (row r, its i-th expert), n = n_rows * n_used of them, by expert, in the
+ * order of the rows: assignment r * n_used + i gets place slot[..]; of place s row_of[s] is the
+ * row, step_row_of[s] the row of the step behind it, expert_of[s] the expert; those of expert e are
+ * first[e] .. first[e + 1] - 1. One block. */
+typedef struct lk_cuda_group_args {
+    const int32_t *ids;
+    const uint32_t *step_row; /* as in lk_cuda_flags, of the rows */
+    uint32_t *first;          /* [n_experts + 1] */
+    uint32_t *slot;
+    uint32_t *row_of;
+    uint32_t *step_row_of;
+    uint32_t *expert_of;
+    uint32_t n_rows;
+    uint32_t n_used;
+    uint32_t n_experts;
+} lk_cuda_group_args;
+
+/* y[r] = the sum over i of weights[r][i] * x[slot[r][i]], i ascending. */
+typedef struct lk_cuda_combine_args {
+    const float *x; /* [n][width] by place */
+    const uint32_t *slot;
+    const float *weights;
+    float *y;
+    uint32_t n_rows;
+    uint32_t n_used;
+    uint32_t width;
+    lk_cuda_flags flags;
+} lk_cuda_combine_args;
 
 #endif

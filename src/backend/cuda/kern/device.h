@@ -21,12 +21,21 @@
 
 #include "base/bytes.h"
 #include "ops/math.h"
+#include "ops/ops.h"
 #include "ops/twin.h"
 #if defined(__CUDA__)
 #pragma clang force_cuda_host_device end
 #endif
 
 enum { LK_WARP = 32 };
+
+/* Four words that are aligned to 16 bytes, read at once. */
+typedef struct lk_words {
+    uint32_t x;
+    uint32_t y;
+    uint32_t z;
+    uint32_t w;
+} __attribute__((aligned(16))) lk_words;
 
 #if defined(__CUDA__)
 
@@ -184,6 +193,11 @@ LK_DEVICE uint32_t lk_atomic_add(uint32_t *p, uint32_t v) {
 /* x of the lane whose number differs in the bits of `mask`. */
 LK_DEVICE float lk_exchange_float(float x, uint32_t mask) {
     return lk_f32_from_bits(lk_exchange(lk_f32_bits(x), mask));
+}
+
+/* p: aligned to 16 bytes. */
+LK_DEVICE lk_words lk_read_words(const uint32_t *p) {
+    return *(const lk_words *)(const void *)p;
 }
 
 #endif

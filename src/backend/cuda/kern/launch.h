@@ -14,9 +14,12 @@ typedef struct lk_cuda_shape {
 } lk_cuda_shape;
 
 enum {
-    LK_CUDA_WIDE = 256,    /* threads of an element-wise block; each has one element in turn */
-    LK_CUDA_NORM = 128,    /* threads that share a norm */
-    LK_CUDA_TILE = 32,     /* rows, and outputs, of a block of a matrix product */
+    LK_CUDA_WIDE = 256,      /* threads of an element-wise block; each has one element in turn */
+    LK_CUDA_NORM = 128,      /* threads that share a norm */
+    LK_CUDA_TILE = 32,       /* rows, and outputs, of a block of a product with floats */
+    LK_CUDA_QUANT_TILE = 64, /* likewise with quantised weights */
+    LK_CUDA_FEW_ROWS = 4,    /* likewise for few rows */
+    LK_CUDA_FEW_OUTS = 8,
     LK_CUDA_ATTENTION = 64 /* threads of a query: one for each key of a chunk */
 };
 
@@ -64,6 +67,16 @@ static inline lk_cuda_shape lk_cuda_shape_tiles(const lk_cuda_matrix *m, uint32_
         {lk_cuda_ceil(m->n_out, LK_CUDA_TILE), lk_cuda_ceil(n_rows, LK_CUDA_TILE), m->n_matrices},
         LK_CUDA_WIDE};
 }
+static inline lk_cuda_shape lk_cuda_shape_quant(const lk_cuda_matmul_quant_args *a) {
+    return (lk_cuda_shape){{lk_cuda_ceil(a->m.n_out, LK_CUDA_QUANT_TILE),
+                            lk_cuda_ceil(a->n_rows, LK_CUDA_QUANT_TILE), a->m.n_matrices},
+                           LK_CUDA_WIDE};
+}
+static inline lk_cuda_shape lk_cuda_shape_few(const lk_cuda_matrix *m, uint32_t n_rows) {
+    return (lk_cuda_shape){{lk_cuda_ceil(m->n_out, LK_CUDA_FEW_OUTS),
+                            lk_cuda_ceil(n_rows, LK_CUDA_FEW_ROWS), m->n_matrices},
+                           LK_CUDA_WIDE};
+}
 static inline lk_cuda_shape lk_cuda_shape_matmul_f32(const lk_cuda_matmul_args *a) {
     return lk_cuda_shape_tiles(&a->m, a->n_rows);
 }
@@ -74,12 +87,64 @@ static inline lk_cuda_shape lk_cuda_shape_matmul_bf16(const lk_cuda_matmul_args 
     return lk_cuda_shape_tiles(&a->m, a->n_rows);
 }
 static inline lk_cuda_shape lk_cuda_shape_matmul_q8_0(const lk_cuda_matmul_quant_args *a) {
-    return lk_cuda_shape_tiles(&a->m, a->n_rows);
+    return lk_cuda_shape_quant(a);
 }
 
 /* A block for each query head and row. */
 static inline lk_cuda_shape lk_cuda_shape_run_attention(const lk_cuda_run_attention_args *a) {
     return (lk_cuda_shape){{a->n_rows, a->n_heads, 1}, LK_CUDA_ATTENTION};
+}
+
+static inline lk_cuda_shape lk_cuda_shape_embed(const lk_cuda_embed_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_gather(const lk_cuda_gather_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_rope(const lk_cuda_rope_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_gated(const lk_cuda_gated_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_scale(const lk_cuda_scale_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_softcap(const lk_cuda_unary_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+static inline lk_cuda_shape lk_cuda_shape_combine_experts(const lk_cuda_combine_args *a) {
+    return lk_cuda_shape_rows(a->n_rows, a->width);
+}
+
+/* A block for each row and group of elements under one norm. */
+static inline lk_cuda_shape lk_cuda_shape_rms_norm(const lk_cuda_norm_args *a) {
+    return (lk_cuda_shape){{a->n_rows, a->width / a->group, 1}, LK_CUDA_NORM};
+}
+
+/* A block for each row, head, and of keys and values one. */
+static inline lk_cuda_shape lk_cuda_shape_kv_store(const lk_cuda_kv_store_args *a) {
+    return (lk_cuda_shape){{a->n_rows, a->kv.n_kv_heads, 2}, LK_CUDA_ATTENTION};
+}
+
+/* A block for each row and query head; in parts, for each chunk too. */
+static inline lk_cuda_shape lk_cuda_shape_attention(const lk_cuda_attention_args *a) {
+    return (lk_cuda_shape){{a->n_rows, a->n_heads, 1}, LK_CUDA_ATTENTION};
+}
+static inline lk_cuda_shape lk_cuda_shape_attention_parts(const lk_cuda_attention_args *a) {
+    return (lk_cuda_shape){{a->max_chunks, a->n_heads, a->n_rows}, LK_CUDA_ATTENTION};
+}
+static inline lk_cuda_shape lk_cuda_shape_attention_join(const lk_cuda_attention_args *a) {
+    return lk_cuda_shape_attention(a);
+}
+
+/* A warp for each row; one block. */
+static inline lk_cuda_shape lk_cuda_shape_route(const lk_cuda_route_args *a) {
+    return (lk_cuda_shape){{a->n_rows, 1, 1}, 32};
+}
+static inline lk_cuda_shape lk_cuda_shape_group_experts(const lk_cuda_group_args *a) {
+    (void)a;
+    return (lk_cuda_shape){{1, 1, 1}, LK_CUDA_WIDE};
 }
 
 #endif

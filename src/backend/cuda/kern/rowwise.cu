@@ -73,3 +73,98 @@ LK_KERNEL(mean_of_two, lk_cuda_mean_args) {
         store(&a.flags, a.y, a.width, sum * 0.5f);
     }
 }
+
+LK_KERNEL(gather, lk_cuda_gather_args) {
+    if (column() < a.width) {
+        a.y[element(a.width)] = a.x[(size_t)a.rows[lk_block_x()] * a.width + column()];
+    }
+}
+
+/* The threads of a head: one for each pair, then one for each element that is not rotated. */
+LK_KERNEL(rope, lk_cuda_rope_args) {
+    const uint32_t n_pairs = a.n_rot / 2;
+    const uint32_t n_own = a.head_dim - n_pairs;
+    if (column() >= a.width / a.head_dim * n_own) {
+        return;
+    }
+    const uint32_t i = column() % n_own;
+    const size_t head = (size_t)lk_block_x() * a.width + column() / n_own * a.head_dim;
+    if (i >= n_pairs) {
+        const size_t at = head + n_pairs + i;
+        a.y[at] = a.x[at];
+        lk_check(&a.flags, lk_block_x(), a.y[at]);
+        return;
+    }
+    const bool is_normal = a.order == LK_ROPE_NORMAL;
+    const size_t at0 = head + (is_normal ? 2 * i : i);
+    const size_t at1 = is_normal ? at0 + 1 : at0 + n_pairs;
+    const float *const cos_sin = a.cos_sin + (size_t)lk_block_x() * a.n_rot + 2 * i;
+    const float x0 = a.x[at0];
+    const float x1 = a.x[at1];
+    const float y0 = x0 * cos_sin[0] - x1 * cos_sin[1];
+    const float y1 = x0 * cos_sin[1] + x1 * cos_sin[0];
+    a.y[at0] = y0;
+    a.y[at1] = y1;
+    lk_check(&a.flags, lk_block_x(), y0);
+    lk_check(&a.flags, lk_block_x(), y1);
+}
+
+LK_DEVICE float silu(float g) {
+    return g / (1.0f + lk_expf(-g));
+}
+LK_DEVICE float gelu(float g) {
+    float w = g * g;
+    w = w * LK_GELU_CUBIC + LK_GELU_LINEAR;
+    return g / (1.0f + lk_expf(-(g * w)));
+}
+LK_DEVICE float clamped_silu_mul(float gate, float up) {
+    const float limit = LK_CLAMPED_SILU_LIMIT;
+    const float g = limit < gate ? limit : gate;
+    float u = limit < up ? limit : up;
+    u = u < -limit ? -limit : u;
+    return (g / (1.0f + lk_expf(-(g * LK_CLAMPED_SILU_FACTOR)))) * (u + 1.0f);
+}
+
+LK_KERNEL(gated, lk_cuda_gated_args) {
+    if (column() >= a.width) {
+        return;
+    }
+    const float gate = a.gate[element(a.width)];
+    const float up = a.up[element(a.width)];
+    store(&a.flags, a.y, a.width,
+          a.kind == LK_CUDA_SILU   ? silu(gate) * up
+          : a.kind == LK_CUDA_GELU ? gelu(gate) * up
+                                   : clamped_silu_mul(gate, up));
+}
+
+LK_KERNEL(scale, lk_cuda_scale_args) {
+    if (column() >= a.width) {
+        return;
+    }
+    float factor = a.factor;
+    if (a.gates != NULL) {
+        factor = 1.0f / (1.0f + lk_expf(-a.gates[lk_block_x()]));
+    } else if (a.factors != NULL) {
+        factor = a.factors[lk_block_x()];
+    }
+    store(&a.flags, a.y, a.width, a.x[element(a.width)] * factor);
+}
+
+LK_KERNEL(softcap, lk_cuda_unary_args) {
+    if (column() < a.width) {
+        const float x = a.x[element(a.width)];
+        store(&a.flags, a.y, a.width, lk_tanhf(x / a.factor) * a.factor);
+    }
+}
+
+LK_KERNEL(combine_experts, lk_cuda_combine_args) {
+    if (column() >= a.width) {
+        return;
+    }
+    float y = 0.0f;
+    for (uint32_t i = 0; i < a.n_used; i++) {
+        const size_t assignment = (size_t)lk_block_x() * a.n_used + i;
+        y = y + a.weights[assignment] * a.x[(size_t)a.slot[assignment] * a.width + column()];
+    }
+    store(&a.flags, a.y, a.width, y);
+}
