@@ -10,14 +10,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/cuda_driver.h"
-#include "backend/cuda/kern/launch.h"
-
-typedef enum lk_cuda_kernel {
-#define LK_CUDA_KERNEL(name, what) LK_CUDA_##name,
-#include "backend/cuda/kern/kernels.def"
-#undef LK_CUDA_KERNEL
-    LK_CUDA_N_KERNELS
-} lk_cuda_kernel;
+#include "backend/cuda/kern/choice.h"
 
 enum { LK_CUDA_MAX_MODULES = 32, LK_CUDA_N_MEMORIES = 4 };
 

@@ -155,7 +155,8 @@ static lk_status multiply(lk_backend *b, const lk_node *node, lk_cuda_prep prep,
                                                 .y_stride = m.n_out,
                                                 .n_rows = n_rows,
                                                 .flags = flags_of(b, node, node->out)};
-        return lk_cuda_launch(b, LK_CUDA_matmul_q8_0, lk_cuda_shape_matmul_q8_0(&args), &args, err);
+        const lk_cuda_choice choice = lk_cuda_choose_quant(node->w->format->type, &args);
+        return lk_cuda_launch(b, choice.kernel, choice.shape, &args, err);
     }
     const bool is_plain = prep == LK_CUDA_PREP_NONE;
     const lk_cuda_matmul_args args = {.m = m,

@@ -52,108 +52,139 @@ static void check_embed(ck_run *run, const lk_format *format) {
 
 /* ---- experts ---- */
 
+enum { WIDTH = 40 };
+
 /* Router, sorting and joining together: what each gives is what the next one gets. */
-static void check_experts(ck_run *run, uint32_t n_experts, uint32_t n_used, uint32_t n_rows) {
-    enum { WIDTH = 40 };
-    const uint32_t n = n_rows * n_used;
-    float *const logits = cu_host((size_t)n_rows * n_experts * sizeof *logits);
-    float *const weights = cu_host(n * sizeof *weights);
-    int32_t *const ids = cu_host(n * sizeof *ids);
-    int32_t *const got_ids = cu_host(n * sizeof *got_ids);
-    uint32_t *const got = cu_host((n + n_experts + 1) * sizeof *got);
-    uint32_t *const slot = cu_host(n * sizeof *slot);
-    float *const x = cu_host((size_t)n * WIDTH * sizeof *x);
-    float *const want = cu_host((size_t)n_rows * WIDTH * sizeof *want);
-    uint32_t *const flags = cu_host(n_rows * sizeof *flags);
-    const int normalise = (int)ck_below(run, 2);
+typedef struct routing {
+    uint32_t n_rows;
+    uint32_t n_experts;
+    uint32_t n_used;
+    uint32_t n; /* assignments */
+    float *logits;
+    int32_t *ids;
+    float *weights;
+    uint32_t *flags;
+    uint32_t *first; /* the sorted order that is wanted, as in lk_cuda_group_args */
+    uint32_t *slot;
+    uint32_t *row_of;
+    uint32_t *step_row_of;
+    uint32_t *expert_of;
+} routing;
+
+static routing make_routing(ck_run *run, uint32_t n_experts, uint32_t n_used, uint32_t n_rows,
+                            int normalise) {
+    routing s = {.n_rows = n_rows, .n_experts = n_experts, .n_used = n_used, .n = n_rows * n_used};
+    s.logits = cu_host((size_t)n_rows * n_experts * sizeof *s.logits);
+    s.ids = cu_host(s.n * sizeof *s.ids);
+    s.weights = cu_host(s.n * sizeof *s.weights);
+    s.flags = cu_host(n_rows * sizeof *s.flags);
+    s.first = cu_host((n_experts + 1) * sizeof *s.first);
+    s.slot = cu_host(s.n * sizeof *s.slot);
+    s.row_of = cu_host(s.n * sizeof *s.row_of);
+    s.step_row_of = cu_host(s.n * sizeof *s.step_row_of);
+    s.expert_of = cu_host(s.n * sizeof *s.expert_of);
     for (uint32_t r = 0; r < n_rows; r++) {
         static const ck_kind kinds[] = {CK_NORMAL, CK_TIES, CK_ZERO, CK_BAD, CK_SUBNORMAL};
-        float *const row = logits + (size_t)r * n_experts;
+        float *const row = s.logits + (size_t)r * n_experts;
+        const bool has_ties = ck_below(run, 3) == 0;
         ck_fill(run, row, n_experts, kinds[ck_below(run, 5)]);
-        for (uint32_t e = 0; ck_below(run, 3) == 0 && e < n_experts; e++) { /* equal ones */
+        for (uint32_t e = 0; has_ties && e < n_experts; e++) {
             row[e] = row[e / 3];
         }
-        lk_route_ref(row, n_experts, n_used, normalise, ids + r * n_used, weights + r * n_used,
-                     &flags[r]);
+        lk_route_ref(row, n_experts, n_used, normalise, s.ids + r * n_used, s.weights + r * n_used,
+                     &s.flags[r]);
     }
-    ck_fill(run, x, (size_t)n * WIDTH, CK_NORMAL);
-    lk_cuda_route_args route = {.logits = kd_put(logits, (size_t)n_rows * n_experts * 4, 0),
-                                .ids = kd_new(n * sizeof *ids),
-                                .weights = kd_new(n * sizeof *weights),
-                                .n_rows = n_rows,
-                                .n_experts = n_experts,
-                                .n_used = n_used,
-                                .normalise = (uint32_t)normalise,
-                                .flags = cu_flags(n_rows)};
-    KD_LAUNCH(route, &route);
-    kd_get(got_ids, route.ids, n * sizeof *ids);
-    ck_same_bytes(run, "ids", got_ids, ids, n * sizeof *ids);
+    uint32_t place = 0;
+    for (uint32_t e = 0; e < n_experts; e++) { /* by expert, then by row */
+        for (uint32_t i = 0; i < s.n; i++) {
+            if (s.ids[i] == (int32_t)e) {
+                s.row_of[place] = i / n_used;
+                s.step_row_of[place] = n_rows - 1 - i / n_used;
+                s.expert_of[place] = e;
+                s.slot[i] = place++;
+            }
+        }
+        s.first[e + 1] = place;
+    }
+    return s;
+}
+
+static void same_words(ck_run *run, const char *what, const void *got, const void *want, size_t n) {
+    uint32_t *const copy = cu_host(n * sizeof *copy);
+    kd_get(copy, got, n * sizeof *copy);
+    ck_same_bytes(run, what, copy, want, n * sizeof *copy);
+    free(copy);
+}
+
+static void check_groups(ck_run *run, const routing *s, const lk_cuda_group_args *group) {
+    same_words(run, "first", group->first, s->first, s->n_experts + 1);
+    same_words(run, "slot", group->slot, s->slot, s->n);
+    same_words(run, "row_of", group->row_of, s->row_of, s->n);
+    same_words(run, "step_row_of", group->step_row_of, s->step_row_of, s->n);
+    same_words(run, "expert_of", group->expert_of, s->expert_of, s->n);
+}
+
+static void check_combine(ck_run *run, routing *s, const lk_cuda_group_args *group,
+                          const lk_cuda_route_args *route) {
+    float *const x = cu_host((size_t)s->n * WIDTH * sizeof *x);
+    float *const want = cu_host((size_t)s->n_rows * WIDTH * sizeof *want);
+    ck_fill(run, x, (size_t)s->n * WIDTH, CK_NORMAL);
+    for (uint32_t i = 0; i < s->n; i++) {
+        lk_scale_add_ref(x + (size_t)s->slot[i] * WIDTH, s->weights[i], WIDTH,
+                         want + (size_t)(i / s->n_used) * WIDTH);
+    }
+    const lk_cuda_combine_args args = {.x = kd_put(x, (size_t)s->n * WIDTH * sizeof *x, 0),
+                                       .slot = group->slot,
+                                       .weights = route->weights,
+                                       .y = kd_new((size_t)s->n_rows * WIDTH * sizeof *x),
+                                       .n_rows = s->n_rows,
+                                       .n_used = s->n_used,
+                                       .width = WIDTH,
+                                       .flags = route->flags};
+    KD_LAUNCH(combine_experts, &args);
+    cu_finish_flags(want, s->flags, s->n_rows, WIDTH);
+    cu_compare(run, "combine_experts", args.y, want, s->flags, &args.flags, s->n_rows, WIDTH);
+    free(x);
+    free(want);
+}
+
+static void check_experts(ck_run *run, uint32_t n_experts, uint32_t n_used, uint32_t n_rows) {
+    const int normalise = (int)ck_below(run, 2);
+    routing s = make_routing(run, n_experts, n_used, n_rows, normalise);
+    const size_t bytes = s.n * sizeof(uint32_t);
+    const lk_cuda_route_args route = {
+        .logits = kd_put(s.logits, (size_t)n_rows * n_experts * sizeof *s.logits, 0),
+        .ids = kd_new(bytes),
+        .weights = kd_new(bytes),
+        .n_rows = n_rows,
+        .n_experts = n_experts,
+        .n_used = n_used,
+        .normalise = (uint32_t)normalise,
+        .flags = cu_flags(n_rows)};
     const lk_cuda_group_args group = {.ids = route.ids,
                                       .step_row = route.flags.step_row,
                                       .first = kd_new((n_experts + 1) * sizeof(uint32_t)),
-                                      .slot = kd_new(n * sizeof *slot),
-                                      .row_of = kd_new(n * sizeof *slot),
-                                      .step_row_of = kd_new(n * sizeof *slot),
-                                      .expert_of = kd_new(n * sizeof *slot),
+                                      .slot = kd_new(bytes),
+                                      .row_of = kd_new(bytes),
+                                      .step_row_of = kd_new(bytes),
+                                      .expert_of = kd_new(bytes),
                                       .n_rows = n_rows,
                                       .n_used = n_used,
                                       .n_experts = n_experts};
+    KD_LAUNCH(route, &route);
+    same_words(run, "ids", route.ids, s.ids, s.n);
     KD_LAUNCH(group_experts, &group);
-    /* What the sorted order has to be: by expert, then by row. */
-    uint32_t place = 0;
-    uint32_t *const first = cu_host((n_experts + 1) * sizeof *first);
-    uint32_t *const row_of = cu_host(n * sizeof *row_of);
-    uint32_t *const step_row_of = cu_host(n * sizeof *step_row_of);
-    uint32_t *const expert_of = cu_host(n * sizeof *expert_of);
-    for (uint32_t e = 0; e < n_experts; e++) {
-        for (uint32_t i = 0; i < n; i++) {
-            if (ids[i] == (int32_t)e) {
-                row_of[place] = i / n_used;
-                step_row_of[place] = n_rows - 1 - i / n_used;
-                expert_of[place] = e;
-                slot[i] = place++;
-            }
-        }
-        first[e + 1] = place;
-    }
-    kd_get(got, group.first, (n_experts + 1) * sizeof *got);
-    ck_same_bytes(run, "first", got, first, (n_experts + 1) * sizeof *got);
-    kd_get(got, group.slot, n * sizeof *got);
-    ck_same_bytes(run, "slot", got, slot, n * sizeof *got);
-    kd_get(got, group.row_of, n * sizeof *got);
-    ck_same_bytes(run, "row_of", got, row_of, n * sizeof *got);
-    kd_get(got, group.step_row_of, n * sizeof *got);
-    ck_same_bytes(run, "step_row_of", got, step_row_of, n * sizeof *got);
-    kd_get(got, group.expert_of, n * sizeof *got);
-    ck_same_bytes(run, "expert_of", got, expert_of, n * sizeof *got);
-    for (uint32_t i = 0; i < n; i++) {
-        lk_scale_add_ref(x + (size_t)slot[i] * WIDTH, weights[i], WIDTH,
-                         want + (size_t)(i / n_used) * WIDTH);
-    }
-    const lk_cuda_combine_args combine = {.x = kd_put(x, (size_t)n * WIDTH * sizeof *x, 0),
-                                          .slot = group.slot,
-                                          .weights = route.weights,
-                                          .y = kd_new((size_t)n_rows * WIDTH * sizeof *x),
-                                          .n_rows = n_rows,
-                                          .n_used = n_used,
-                                          .width = WIDTH,
-                                          .flags = route.flags};
-    KD_LAUNCH(combine_experts, &combine);
-    cu_finish_flags(want, flags, n_rows, WIDTH);
-    cu_compare(run, "combine_experts", combine.y, want, flags, &combine.flags, n_rows, WIDTH);
-    free(logits);
-    free(weights);
-    free(ids);
-    free(got_ids);
-    free(got);
-    free(slot);
-    free(x);
-    free(want);
-    free(flags);
-    free(first);
-    free(row_of);
-    free(step_row_of);
-    free(expert_of);
+    check_groups(run, &s, &group);
+    check_combine(run, &s, &group, &route);
+    free(s.logits);
+    free(s.ids);
+    free(s.weights);
+    free(s.flags);
+    free(s.first);
+    free(s.slot);
+    free(s.row_of);
+    free(s.step_row_of);
+    free(s.expert_of);
 }
 
 void cu_check_experts(ck_run *run) {

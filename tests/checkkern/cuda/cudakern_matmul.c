@@ -208,7 +208,7 @@ void cu_check_matmul(ck_run *run) {
     static const uint32_t float_sizes[] = {1, 15, 16, 33, 63, 64, 65, 100, 172, 320};
     for (size_t f = 0; f < lk_format_count(); f++) {
         const lk_format *const format = lk_format_at(f);
-        for (size_t i = 0; i < (size_t)lk_test_size(2, 5, 64); i++) {
+        for (size_t i = 0; i < (size_t)lk_test_size(2, 4, 64); i++) {
             const uint32_t step =
                 format->block_elems > format->act_group ? format->block_elems : format->act_group;
             const uint32_t n = format->act_group == 0 ? float_sizes[ck_below(run, 10)]

@@ -2,6 +2,8 @@
 #ifndef LK_BACKEND_CUDA_KERN_CHOICE_H
 #define LK_BACKEND_CUDA_KERN_CHOICE_H
 
+#include <stdbool.h>
+
 #include "backend/cuda/kern/launch.h"
 #include "quant/format.h"
 

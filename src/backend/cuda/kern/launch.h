@@ -86,10 +86,6 @@ static inline lk_cuda_shape lk_cuda_shape_matmul_f16(const lk_cuda_matmul_args *
 static inline lk_cuda_shape lk_cuda_shape_matmul_bf16(const lk_cuda_matmul_args *a) {
     return lk_cuda_shape_tiles(&a->m, a->n_rows);
 }
-static inline lk_cuda_shape lk_cuda_shape_matmul_q8_0(const lk_cuda_matmul_quant_args *a) {
-    return lk_cuda_shape_quant(a);
-}
-
 /* A block for each query head and row. */
 static inline lk_cuda_shape lk_cuda_shape_run_attention(const lk_cuda_run_attention_args *a) {
     return (lk_cuda_shape){{a->n_rows, a->n_heads, 1}, LK_CUDA_ATTENTION};
