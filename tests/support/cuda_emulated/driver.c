@@ -140,11 +140,6 @@ int emulated_error_text(int error, const char **text) {
     return 0;
 }
 
-int emulated_driver_version(int *version) {
-    *version = 12000;
-    return enter("cuDriverGetVersion");
-}
-
 int emulated_device_count(int *n) {
     *n = n_devices();
     return is_ready ? enter("cuDeviceGetCount") : NOT_INITIALIZED;
