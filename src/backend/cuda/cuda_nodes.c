@@ -165,13 +165,8 @@ static lk_status multiply(lk_backend *b, const lk_node *node, lk_cuda_prep prep,
                                       .y_stride = m.n_out,
                                       .n_rows = n_rows,
                                       .flags = flags_of(b, node, node->out)};
-    if (is_plain) {
-        return lk_cuda_launch(b, LK_CUDA_matmul_f32, lk_cuda_shape_matmul_f32(&args), &args, err);
-    }
-    if (prep == LK_CUDA_PREP_R13) {
-        return lk_cuda_launch(b, LK_CUDA_matmul_f16, lk_cuda_shape_matmul_f16(&args), &args, err);
-    }
-    return lk_cuda_launch(b, LK_CUDA_matmul_bf16, lk_cuda_shape_matmul_bf16(&args), &args, err);
+    const lk_cuda_choice choice = lk_cuda_choose_float(node->w->format->type, &args);
+    return lk_cuda_launch(b, choice.kernel, choice.shape, &args, err);
 }
 
 static lk_status run_matmul(lk_backend *b, const lk_node *node, lk_error *err) {

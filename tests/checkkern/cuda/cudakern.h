@@ -24,5 +24,7 @@ void cu_check_row_wise(ck_run *run);
 void cu_check_matmul(ck_run *run);
 void cu_check_attention(ck_run *run);
 void cu_check_experts(ck_run *run);
+/* Times; a card only. */
+void cu_bench(void);
 
 #endif

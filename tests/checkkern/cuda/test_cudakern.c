@@ -8,6 +8,10 @@
 int main(int argc, char **argv) {
     ck_run run = {.isa = "cuda", .rng = lk_test_seed(20)};
     const int n_args = kd_open(argc, argv);
+    if (n_args > 1 && strcmp(argv[1], "bench") == 0) {
+        cu_bench();
+        return 0;
+    }
     const int n_rounds = n_args > 1 ? atoi(argv[1]) : 1;
     for (int i = 0; i < n_rounds; i++) {
         cu_check_row_wise(&run);

@@ -20,6 +20,7 @@ enum {
     LK_CUDA_QUANT_TILE = 64, /* likewise with quantised weights */
     LK_CUDA_FEW_ROWS = 4,    /* likewise for few rows */
     LK_CUDA_FEW_OUTS = 8,
+    LK_CUDA_FEW_FLOAT_OUTS = LK_CUDA_WIDE / 16,
     LK_CUDA_ATTENTION = 64 /* threads of a query: one for each key of a chunk */
 };
 
@@ -72,19 +73,15 @@ static inline lk_cuda_shape lk_cuda_shape_quant(const lk_cuda_matmul_quant_args 
                             lk_cuda_ceil(a->n_rows, LK_CUDA_QUANT_TILE), a->m.n_matrices},
                            LK_CUDA_WIDE};
 }
+static inline lk_cuda_shape lk_cuda_shape_few_floats(const lk_cuda_matrix *m, uint32_t n_rows) {
+    return (lk_cuda_shape){{lk_cuda_ceil(m->n_out, LK_CUDA_FEW_FLOAT_OUTS),
+                            lk_cuda_ceil(n_rows, LK_CUDA_FEW_ROWS), m->n_matrices},
+                           LK_CUDA_WIDE};
+}
 static inline lk_cuda_shape lk_cuda_shape_few(const lk_cuda_matrix *m, uint32_t n_rows) {
     return (lk_cuda_shape){{lk_cuda_ceil(m->n_out, LK_CUDA_FEW_OUTS),
                             lk_cuda_ceil(n_rows, LK_CUDA_FEW_ROWS), m->n_matrices},
                            LK_CUDA_WIDE};
-}
-static inline lk_cuda_shape lk_cuda_shape_matmul_f32(const lk_cuda_matmul_args *a) {
-    return lk_cuda_shape_tiles(&a->m, a->n_rows);
-}
-static inline lk_cuda_shape lk_cuda_shape_matmul_f16(const lk_cuda_matmul_args *a) {
-    return lk_cuda_shape_tiles(&a->m, a->n_rows);
-}
-static inline lk_cuda_shape lk_cuda_shape_matmul_bf16(const lk_cuda_matmul_args *a) {
-    return lk_cuda_shape_tiles(&a->m, a->n_rows);
 }
 /* A block for each query head and row. */
 static inline lk_cuda_shape lk_cuda_shape_run_attention(const lk_cuda_run_attention_args *a) {

@@ -88,6 +88,45 @@ LK_DEVICE void multiply(const lk_cuda_matmul_args *a, uint32_t type, float *xs, 
     }
 }
 
+enum { FEW_AHEAD = 8 /* weights that are asked for before the first is used */ };
+
+/* Few rows: sixteen threads have one output for up to LK_CUDA_FEW_ROWS rows. */
+LK_DEVICE void multiply_few(const lk_cuda_matmul_args *a, uint32_t type) {
+    const lk_tile tile =
+        lk_tile_of_block(&a->m, a->n_rows, LK_CUDA_FEW_ROWS, LK_CUDA_FEW_FLOAT_OUTS);
+    if (tile.row >= tile.row_end) {
+        return;
+    }
+    const uint32_t lane = lk_thread() % LK_SUM_LANES;
+    const uint32_t out = tile.out + lk_thread() / LK_SUM_LANES;
+    const uint32_t n_rows =
+        tile.row_end - tile.row < LK_CUDA_FEW_ROWS ? tile.row_end - tile.row : LK_CUDA_FEW_ROWS;
+    const uint8_t *const row = tile.w + (out < tile.out_end ? out : 0) * a->m.row_bytes;
+    const float *const x = a->x + (size_t)tile.row * a->m.n;
+    float sum[LK_CUDA_FEW_ROWS] = {0.0f};
+    for (uint32_t first = lane; first < a->m.n; first += FEW_AHEAD * LK_SUM_LANES) {
+        float w[FEW_AHEAD];
+        LK_UNROLL for (uint32_t i = 0; i < FEW_AHEAD; i++) {
+            const uint32_t k = first + i * LK_SUM_LANES;
+            w[i] = k < a->m.n ? weight(type, row, k) : 0.0f;
+        }
+        LK_UNROLL for (uint32_t r = 0; r < LK_CUDA_FEW_ROWS; r++) {
+            LK_UNROLL for (uint32_t i = 0; i < FEW_AHEAD; i++) {
+                const uint32_t k = first + i * LK_SUM_LANES;
+                const float v = r < n_rows && k < a->m.n ? x[(size_t)r * a->m.n + k] : 0.0f;
+                sum[r] = add_product(type, v, w[i], sum[r]);
+            }
+        }
+    }
+    LK_UNROLL for (uint32_t r = 0; r < LK_CUDA_FEW_ROWS; r++) {
+        const float y = lk_lanes_tree(sum[r]);
+        if (lane == 0 && r < n_rows && out < tile.out_end) {
+            a->y[(size_t)(tile.row + r) * a->y_stride + out] = y;
+            lk_check(&a->flags, tile.row + r, y);
+        }
+    }
+}
+
 LK_KERNEL(matmul_f32, lk_cuda_matmul_args) {
     LK_SHARED float xs[LK_CUDA_TILE * STRIDE];
     LK_SHARED float ws[LK_CUDA_TILE * STRIDE];
@@ -104,4 +143,16 @@ LK_KERNEL(matmul_bf16, lk_cuda_matmul_args) {
     LK_SHARED float xs[LK_CUDA_TILE * STRIDE];
     LK_SHARED float ws[LK_CUDA_TILE * STRIDE];
     multiply(&a, LK_FORMAT_BF16, xs, ws);
+}
+
+LK_KERNEL(matmul_f32_few, lk_cuda_matmul_args) {
+    multiply_few(&a, LK_FORMAT_F32);
+}
+
+LK_KERNEL(matmul_f16_few, lk_cuda_matmul_args) {
+    multiply_few(&a, LK_FORMAT_F16);
+}
+
+LK_KERNEL(matmul_bf16_few, lk_cuda_matmul_args) {
+    multiply_few(&a, LK_FORMAT_BF16);
 }
