@@ -61,8 +61,7 @@ static void fill(cache *c, const lk_cpu_kernels *kernels, lk_kv_format format, s
             for (size_t k = 0; k < head_dim; k++) {
                 x[k] = small_random(&state);
             }
-            kernels->kv_store(format, i % 2 == 0 ? LK_KV_KEYS : LK_KV_VALUES, x, head_dim, block, j,
-                              &flag);
+            kernels->kv_store(format, x, head_dim, block, j, &flag);
         }
         (i % 2 == 0 ? c->k_blocks : c->v_blocks)[i / 2] = block;
     }

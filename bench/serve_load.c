@@ -3,23 +3,24 @@
  * over the time in which every client had work, the time to the first token and from token to
  * token.
  *
- *   serve_load PORT [CLIENTS] [REQUESTS EACH] [TOKENS] [WORDS OF PROMPT]
+ *   serve_load PORT [CLIENTS] [REQUESTS EACH] [TOKENS] [TOKENS OF PROMPT]
  *
- * One event of a stream is one token where the server sends each as it comes; the tokens counted
- * are those of `usage`. */
+ * Prompts are token ids, no two alike and other ones in each run, so that the server's prefix cache
+ * has nothing for them. One event of a stream is one token where the server sends each as it comes;
+ * the tokens counted are those of `usage`. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_CLIENTS = 1024, ROOM = 1 << 16, MAX_TIMES = 1 << 22 };
+enum { MAX_CLIENTS = 1024, ROOM = 1 << 16, MAX_TIMES = 1 << 22, MAX_PROMPT = 1024 };
 
 typedef struct client {
     int fd;
@@ -79,18 +80,27 @@ static void connect_to(client *c, int port) {
     }
 }
 
-static void send_request(client *c, int i, int n_tokens, int n_words) {
+/* The k-th token of a prompt, an id that every vocabulary has. */
+static int token_of(uint64_t prompt, int k) {
+    uint64_t x = (prompt * 1024 + (uint64_t)k + 1) * 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 29)) * 0xBF58476D1CE4E5B9u;
+    return 1 + (int)((x >> 32) % 200);
+}
+
+static void send_request(client *c, int i, int n_tokens, int n_prompt) {
     char body[8192];
     char text[8192 + 256];
+    const uint64_t prompt = ((uint64_t)getpid() * MAX_CLIENTS + (uint64_t)i) * 4096;
     size_t n = (size_t)snprintf(body, sizeof body,
                                 "{\"max_tokens\": %d, \"ignore_eos\": true, \"seed\": %d, "
                                 "\"stream\": true, \"stream_options\": {\"include_usage\": true}, "
-                                "\"prompt\": \"%d.%d",
-                                n_tokens, i, i, c->n_left);
-    for (int k = 0; k < n_words && n < sizeof body - 64; k++) {
-        n += (size_t)snprintf(body + n, sizeof body - n, " the");
+                                "\"prompt\": [",
+                                n_tokens, i);
+    for (int k = 0; k < n_prompt; k++) {
+        n += (size_t)snprintf(body + n, sizeof body - n, k == 0 ? "%d" : ",%d",
+                              token_of(prompt + (uint64_t)c->n_left, k));
     }
-    n += (size_t)snprintf(body + n, sizeof body - n, "\"}");
+    n += (size_t)snprintf(body + n, sizeof body - n, "]}");
     const int n_text = snprintf(text, sizeof text,
                                 "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                                 "application/json\r\nContent-Length: %zu\r\n\r\n%s",
@@ -106,9 +116,16 @@ static void send_request(client *c, int i, int n_tokens, int n_words) {
 typedef struct figures {
     times first;
     times next;
+    uint64_t n_prompt_tokens;
+    uint64_t n_cached_tokens;
     uint64_t n_tokens;
     uint64_t n_requests;
 } figures;
+
+static uint64_t number_of(const char *line, const char *name) {
+    const char *at = strstr(line, name);
+    return at != NULL ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
 
 /* Takes whole lines; true when the answer is complete. */
 static bool take_lines(client *c, figures *f, double at_s) {
@@ -117,15 +134,16 @@ static bool take_lines(client *c, figures *f, double at_s) {
     for (char *end = NULL; (end = memchr(line, '\n', c->n - (size_t)(line - c->bytes))) != NULL;
          line = end + 1) {
         *end = '\0';
-        const char *usage = strstr(line, "\"completion_tokens\":");
         if (strncmp(line, "HTTP/1.1 ", 9) == 0 && strncmp(line + 9, "200", 3) != 0) {
             (void)fprintf(stderr, "serve_load: %s\n", line);
             exit(1);
         }
         if (strncmp(line, "data: [DONE]", 12) == 0) {
             is_over = true;
-        } else if (usage != NULL) {
-            f->n_tokens += strtoull(usage + 20, NULL, 10);
+        } else if (strstr(line, "\"completion_tokens\":") != NULL) {
+            f->n_tokens += number_of(line, "\"completion_tokens\":");
+            f->n_prompt_tokens += number_of(line, "\"prompt_tokens\":");
+            f->n_cached_tokens += number_of(line, "\"cached_tokens\":");
         } else if (strncmp(line, "data: ", 6) == 0 && strstr(line, "\"length\"") == NULL) {
             add_time(c->last_s == 0 ? &f->first : &f->next,
                      at_s - (c->last_s == 0 ? c->sent_s : c->last_s));
@@ -138,37 +156,58 @@ static bool take_lines(client *c, figures *f, double at_s) {
     return is_over;
 }
 
+static void print_figures(figures *f, double took_s) {
+    struct rusage used;
+    (void)getrusage(RUSAGE_SELF, &used);
+    (void)printf("requests %llu in %.3f s: %.2f requests/s, %.1f sampled tokens/s, "
+                 "%.1f with prompts (%llu from the cache)\n",
+                 (unsigned long long)f->n_requests, took_s, (double)f->n_requests / took_s,
+                 (double)f->n_tokens / took_s, (double)(f->n_tokens + f->n_prompt_tokens) / took_s,
+                 (unsigned long long)f->n_cached_tokens);
+    (void)printf("first token: p50 %.1f ms, p99 %.1f ms\n", quantile_ms(&f->first, 0.5),
+                 quantile_ms(&f->first, 0.99));
+    (void)printf("token to token: p50 %.2f ms, p99 %.2f ms\n", quantile_ms(&f->next, 0.5),
+                 quantile_ms(&f->next, 0.99));
+    (void)printf("this program: %.2f s of processor time\n",
+                 (double)used.ru_utime.tv_sec + (double)used.ru_stime.tv_sec +
+                     1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec));
+}
+
 int main(int argc, char **argv) {
     static client clients[MAX_CLIENTS];
-    static struct pollfd polls[MAX_CLIENTS];
+    static struct epoll_event events[MAX_CLIENTS];
     figures f = {0};
     const int port = argc > 1 ? atoi(argv[1]) : 0;
     const int n_clients = argc > 2 ? atoi(argv[2]) : 64;
     const int n_each = argc > 3 ? atoi(argv[3]) : 4;
     const int n_tokens = argc > 4 ? atoi(argv[4]) : 64;
-    const int n_words = argc > 5 ? atoi(argv[5]) : 8;
-    if (port <= 0 || n_clients < 1 || n_clients > MAX_CLIENTS || n_each < 1 || n_tokens < 1) {
+    const int n_prompt = argc > 5 ? atoi(argv[5]) : 16;
+    if (port <= 0 || n_clients < 1 || n_clients > MAX_CLIENTS || n_each < 1 || n_tokens < 1 ||
+        n_prompt < 1 || n_prompt > MAX_PROMPT) {
         (void)fprintf(stderr,
-                      "usage: serve_load PORT [CLIENTS] [REQUESTS EACH] [TOKENS] [WORDS]\n");
+                      "usage: serve_load PORT [CLIENTS] [REQUESTS EACH] [TOKENS] [PROMPT]\n");
         return 2;
     }
+    const int epoll = epoll_create1(0);
     const double start_s = now_s();
     for (int i = 0; i < n_clients; i++) {
         clients[i].n_left = n_each;
         connect_to(&clients[i], port);
-        polls[i] = (struct pollfd){.fd = clients[i].fd, .events = POLLIN};
-        send_request(&clients[i], i, n_tokens, n_words);
+        struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+        if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, clients[i].fd, &event) != 0) {
+            die("epoll");
+        }
+        send_request(&clients[i], i, n_tokens, n_prompt);
     }
     for (int n_open = n_clients; n_open > 0;) {
-        if (poll(polls, (nfds_t)n_clients, 60000) <= 0) {
-            die("no answer within a minute");
+        const int n_events = epoll_wait(epoll, events, MAX_CLIENTS, 120000);
+        if (n_events <= 0) {
+            die("no answer within two minutes");
         }
         const double at_s = now_s();
-        for (int i = 0; i < n_clients; i++) {
+        for (int k = 0; k < n_events; k++) {
+            const int i = (int)events[k].data.u32;
             client *c = &clients[i];
-            if ((polls[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) {
-                continue;
-            }
             const ssize_t got = recv(c->fd, c->bytes + c->n, ROOM - c->n, 0);
             if (got <= 0) {
                 die("recv");
@@ -179,27 +218,14 @@ int main(int argc, char **argv) {
             }
             f.n_requests++;
             if (--c->n_left > 0) {
-                send_request(c, i, n_tokens, n_words);
+                send_request(c, i, n_tokens, n_prompt);
             } else {
                 (void)close(c->fd);
-                polls[i].fd = -1;
                 n_open--;
             }
         }
     }
-    const double took_s = now_s() - start_s;
-    struct rusage used;
-    (void)getrusage(RUSAGE_SELF, &used);
-    (void)printf("requests %llu in %.3f s: %.1f requests/s, %.1f tokens/s\n",
-                 (unsigned long long)f.n_requests, took_s, (double)f.n_requests / took_s,
-                 (double)f.n_tokens / took_s);
-    (void)printf("first token: p50 %.1f ms, p99 %.1f ms\n", quantile_ms(&f.first, 0.5),
-                 quantile_ms(&f.first, 0.99));
-    (void)printf("token to token: p50 %.2f ms, p99 %.2f ms\n", quantile_ms(&f.next, 0.5),
-                 quantile_ms(&f.next, 0.99));
-    (void)printf("this program: %.2f s of processor time\n",
-                 (double)used.ru_utime.tv_sec + (double)used.ru_stime.tv_sec +
-                     1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec));
+    print_figures(&f, now_s() - start_s);
     free(f.first.s);
     free(f.next.s);
     return 0;
