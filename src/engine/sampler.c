@@ -154,12 +154,33 @@ lk_status lk_sampler_build(const lk_sampler_params *params, int32_t n_vocab, lk_
     return LK_OK;
 }
 
-/* Copies the logits where a stage is to change them; all must be finite. */
-static lk_status take_logits(lk_sampler *s, const float *logits, lk_error *err) {
+/* How many are not finite. */
+static uint32_t count_bad(const float *logits, uint32_t n) {
     uint32_t n_bad = 0;
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         n_bad += (lk_f32_bits(logits[i]) & 0x7f800000u) == 0x7f800000u;
     }
+    return n_bad;
+}
+
+/* The same, with a copy on the way: one pass over what another thread has written. */
+static uint32_t copy_and_count_bad(float *restrict copy, const float *restrict logits, uint32_t n) {
+    uint32_t n_bad = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        copy[i] = logits[i];
+        n_bad += (lk_f32_bits(logits[i]) & 0x7f800000u) == 0x7f800000u;
+    }
+    return n_bad;
+}
+
+/* Copies the logits where a stage is to change them; all must be finite. */
+static lk_status take_logits(lk_sampler *s, const float *logits, lk_error *err) {
+    bool changes = s->matcher != NULL;
+    for (size_t i = 0; i < N_LOGIT_STAGES; i++) {
+        changes = changes || logit_stages[i]->is_on(&s->params);
+    }
+    const uint32_t n_bad =
+        changes ? copy_and_count_bad(s->logits, logits, s->n_vocab) : count_bad(logits, s->n_vocab);
     if (n_bad > 0) {
         uint32_t i = 0;
         while (lk_is_finite_f32(logits[i])) {
@@ -167,13 +188,6 @@ static lk_status take_logits(lk_sampler *s, const float *logits, lk_error *err) 
         }
         return lk_fail(err, LK_E_NONFINITE, LK_AT_SUBJECT("logits"),
                        "the logit of token %u is %g: nothing can be sampled", i, (double)logits[i]);
-    }
-    bool changes = s->matcher != NULL;
-    for (size_t i = 0; i < N_LOGIT_STAGES; i++) {
-        changes = changes || logit_stages[i]->is_on(&s->params);
-    }
-    if (changes) {
-        memcpy(s->logits, logits, s->n_vocab * sizeof logits[0]);
     }
     s->view = changes ? s->logits : logits;
     return LK_OK;

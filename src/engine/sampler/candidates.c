@@ -102,8 +102,10 @@ static float largest(const float *logits, uint32_t n) {
     for (; i < n; i++) {
         most[0] = logits[i] > most[0] ? logits[i] : most[0];
     }
-    for (uint32_t k = 1; k < LANES; k++) {
-        most[0] = most[k] > most[0] ? most[k] : most[0];
+    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
+        for (uint32_t k = 0; k < half; k++) {
+            most[k] = most[k + half] > most[k] ? most[k + half] : most[k];
+        }
     }
     return most[0];
 }
@@ -142,6 +144,26 @@ static void offer(best *b, float logit, uint32_t id) {
     }
 }
 
+/* Offers logits [first, first + n), of which most are too small. */
+static void offer_all(best *b, const float *logits, uint32_t first, uint32_t n) {
+    for (uint32_t i = 0; i < n; i += LANES) {
+        const uint32_t n_here = n - i < LANES ? n - i : LANES;
+        const float *here = logits + first + i;
+        if (n_here == LANES) {
+            uint32_t n_large = 0;
+            for (uint32_t k = 0; k < LANES; k++) {
+                n_large += here[k] >= b->least;
+            }
+            if (n_large == 0) {
+                continue;
+            }
+        }
+        for (uint32_t k = 0; k < n_here; k++) {
+            offer(b, here[k], first + i + k);
+        }
+    }
+}
+
 /* The k smallest numbers, ascending. most [n_vocab / GROUP, rounded up] is for the groups. */
 static uint32_t select_best(const float *logits, uint32_t n_vocab, uint32_t k, float *most,
                             uint64_t *heap) {
@@ -153,8 +175,8 @@ static uint32_t select_best(const float *logits, uint32_t n_vocab, uint32_t k, f
     }
     found.n = 0; /* of the groups only the bound is kept, where there are k */
     for (uint32_t g = 0; g < n_groups; g++) {
-        for (uint32_t i = 0; most[g] >= found.least && i < group_size(n_vocab, g * GROUP); i++) {
-            offer(&found, logits[g * GROUP + i], g * GROUP + i);
+        if (most[g] >= found.least) {
+            offer_all(&found, logits, g * GROUP, group_size(n_vocab, g * GROUP));
         }
     }
     for (uint32_t i = found.n < k ? found.n / 2 : 0; i-- > 0;) {
