@@ -7,7 +7,9 @@
  * request gets the tokens and logits that it would get alone (docs/numerics.md).
  *
  * Thread rule: every function may be called from any thread, except lk_engine_destroy, which must
- * be the last one. Events of a request come on the engine's thread, one at a time, in order.
+ * be the last one. Events of a request come one at a time, in order, on the engine's thread; with
+ * LK_ENGINE_PARALLEL_EVENTS those of tokens on any of the threads that compute, so that several
+ * requests are told at once. What events of several requests share needs a lock then.
  */
 #ifndef LK_ENGINE_H
 #define LK_ENGINE_H
@@ -31,8 +33,9 @@ typedef struct lk_request lk_request;
 #define LK_MAX_QUEUED 65536
 
 enum {
-    LK_ENGINE_POISON = 1,  /* as LK_CONTEXT_POISON (tests) */
-    LK_ENGINE_NO_CACHE = 2 /* no prefix cache; so it always is where layers have sliding windows */
+    LK_ENGINE_POISON = 1,   /* as LK_CONTEXT_POISON (tests) */
+    LK_ENGINE_NO_CACHE = 2, /* no prefix cache; so it always is where layers have sliding windows */
+    LK_ENGINE_PARALLEL_EVENTS = 4 /* TOKEN events of several requests may come at the same time */
 };
 
 typedef struct lk_engine_params {
@@ -112,8 +115,8 @@ typedef struct lk_event {
     int64_t n_embedding;
 } lk_event;
 
-/* Return nonzero to go on; 0 after LK_EVENT_TOKEN ends that choice (LK_FINISH_STOP). Runs on the
- * engine's thread and holds up every other request: it must not block. It may call anything of
+/* Return nonzero to go on; 0 after LK_EVENT_TOKEN ends that choice (LK_FINISH_STOP). Runs between
+ * two steps and holds up every other request: it must not block. It may call anything of
  * this header but lk_request_wait, the slot functions and lk_engine_destroy. */
 typedef int (*lk_event_fn)(void *ctx, const lk_event *event);
 

@@ -102,9 +102,8 @@ typedef struct lk_backend_ops {
      * or of all layers with windows (window_page_bytes), by its id. The form that page_read and
      * page_write exchange, in which state files keep it, is the same for all backends: for each of
      * those KV layers the key blocks of its heads, then the value blocks of its heads, each as
-     * lk_kv_block_bytes says of the plain form, nothing between. page_read takes the first
-     * n_positions positions and writes zero for everything that belongs to later ones. page_copy:
-     * both of one kind. */
+     * lk_kv_block_bytes says, nothing between. page_read takes the first n_positions positions and
+     * writes zero for everything that belongs to later ones. page_copy: both of one kind. */
     size_t (*page_bytes)(const lk_backend *backend);
     size_t (*window_page_bytes)(const lk_backend *backend);
     lk_status (*page_copy)(lk_backend *backend, uint32_t dst, uint32_t src, lk_error *err);

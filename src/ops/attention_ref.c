@@ -58,15 +58,15 @@ static float load_f16(const uint8_t *p) {
 
 static float score_q8_0(const attn_query *query, const uint8_t *block, size_t j) {
     const size_t head_dim = query->head_dim;
-    const int8_t *const keys = (const int8_t *)block;
-    const uint8_t *const scales = block + LK_CHUNK * head_dim + j * sizeof(float);
+    const int8_t *const key = (const int8_t *)block + j * head_dim;
+    const uint8_t *const scales = block + LK_CHUNK * head_dim + j * query->n_groups * sizeof(float);
     float acc = 0.0f;
     for (size_t g = 0; g < query->n_groups; g++) {
         int32_t sum = 0;
         for (size_t k = g * LK_KV_GROUP; k < group_end(g * LK_KV_GROUP, head_dim); k++) {
-            sum += keys[lk_kv_key_at(head_dim, j, k)] * query->q[k];
+            sum += key[k] * query->q[k];
         }
-        acc = acc + (load_f32(scales + g * LK_CHUNK * sizeof(float)) * query->d[g]) * (float)sum;
+        acc = acc + (load_f32(scales + g * sizeof(float)) * query->d[g]) * (float)sum;
     }
     return acc;
 }
@@ -106,10 +106,11 @@ static void add_value(float p, lk_kv_format format, const uint8_t *block, size_t
         }
         break;
     case LK_KV_FORMAT_Q8_0: {
+        const size_t n_groups = (head_dim + LK_KV_GROUP - 1) / LK_KV_GROUP;
         const int8_t *const value = (const int8_t *)block + j * head_dim;
-        const uint8_t *const scales = block + LK_CHUNK * head_dim + j * sizeof(float);
+        const uint8_t *const scales = block + LK_CHUNK * head_dim + j * n_groups * sizeof(float);
         for (size_t k = 0; k < head_dim; k++) {
-            const float d = load_f32(scales + k / LK_KV_GROUP * LK_CHUNK * sizeof(float));
+            const float d = load_f32(scales + k / LK_KV_GROUP * sizeof(float));
             out[k] = out[k] + lk_round16(p * d) * (float)value[k];
         }
         break;

@@ -43,31 +43,17 @@ static void store_f16(const float *x, size_t head_dim, uint8_t *block, size_t i,
     }
 }
 
-/* Where element k of position j and the scale of its group lie in a q8_0 block. */
-static size_t element_at(lk_kv_part part, size_t head_dim, size_t j, size_t k) {
-    return part == LK_KV_KEYS ? lk_kv_key_at(head_dim, j, k) : j * head_dim + k;
-}
-
-static size_t scale_at(size_t head_dim, size_t j, size_t i_group) {
-    return LK_CHUNK * head_dim + (i_group * LK_CHUNK + j) * sizeof(float);
-}
-
-static size_t plain_scale_at(size_t head_dim, size_t j, size_t i_group) {
-    return LK_CHUNK * head_dim + (j * n_groups_of(head_dim) + i_group) * sizeof(float);
-}
-
-static void store_q8_0(lk_kv_part part, const float *x, size_t head_dim, uint8_t *block, size_t i,
-                       uint32_t *flag) {
+static void store_q8_0(const float *x, size_t head_dim, uint8_t *block, size_t i, uint32_t *flag) {
+    int8_t *const q = (int8_t *)block + i * head_dim;
+    uint8_t *const scales = block + LK_CHUNK * head_dim + i * n_groups_of(head_dim) * sizeof(float);
     for (size_t k = 0; k < head_dim; k += LK_KV_GROUP) {
         const size_t n = head_dim - k < LK_KV_GROUP ? head_dim - k : LK_KV_GROUP;
-        int8_t q[LK_KV_GROUP];
         float d;
-        if (!lk_quantize_group(x + k, n, q, &d)) {
+        if (!lk_quantize_group(x + k, n, q + k, &d)) {
             *flag = 1;
         }
-        memcpy(block + scale_at(head_dim, i, k / LK_KV_GROUP), &d, sizeof d);
+        memcpy(scales + k / LK_KV_GROUP * sizeof d, &d, sizeof d);
         for (size_t j = 0; j < n; j++) {
-            block[element_at(part, head_dim, i, k + j)] = (uint8_t)q[j];
             if (x[k + j] >= Q8_LIMIT || x[k + j] <= -Q8_LIMIT) {
                 *flag = 1;
             }
@@ -75,44 +61,8 @@ static void store_q8_0(lk_kv_part part, const float *x, size_t head_dim, uint8_t
     }
 }
 
-void lk_kv_block_read(lk_kv_format format, lk_kv_part part, size_t head_dim, size_t n,
-                      const uint8_t *block, uint8_t *plain) {
-    const size_t size = lk_kv_block_bytes(format, head_dim);
-    memset(plain, 0, size);
-    if (format != LK_KV_FORMAT_Q8_0) {
-        memcpy(plain, block, n * (size / LK_CHUNK));
-        return;
-    }
-    for (size_t j = 0; j < n; j++) {
-        for (size_t k = 0; k < head_dim; k++) {
-            plain[j * head_dim + k] = block[element_at(part, head_dim, j, k)];
-        }
-        for (size_t g = 0; g < n_groups_of(head_dim); g++) {
-            memcpy(plain + plain_scale_at(head_dim, j, g), block + scale_at(head_dim, j, g),
-                   sizeof(float));
-        }
-    }
-}
-
-void lk_kv_block_write(lk_kv_format format, lk_kv_part part, size_t head_dim, const uint8_t *plain,
-                       uint8_t *block) {
-    if (format != LK_KV_FORMAT_Q8_0) {
-        memcpy(block, plain, lk_kv_block_bytes(format, head_dim));
-        return;
-    }
-    for (size_t j = 0; j < LK_CHUNK; j++) {
-        for (size_t k = 0; k < head_dim; k++) {
-            block[element_at(part, head_dim, j, k)] = plain[j * head_dim + k];
-        }
-        for (size_t g = 0; g < n_groups_of(head_dim); g++) {
-            memcpy(block + scale_at(head_dim, j, g), plain + plain_scale_at(head_dim, j, g),
-                   sizeof(float));
-        }
-    }
-}
-
-void lk_kv_store_ref(lk_kv_format format, lk_kv_part part, const float *x, size_t head_dim,
-                     uint8_t *block, size_t i_in_page, uint32_t *flag) {
+void lk_kv_store_ref(lk_kv_format format, const float *x, size_t head_dim, uint8_t *block,
+                     size_t i_in_page, uint32_t *flag) {
     switch (format) {
     case LK_KV_FORMAT_F32:
         store_f32(x, head_dim, block, i_in_page, flag);
@@ -121,7 +71,7 @@ void lk_kv_store_ref(lk_kv_format format, lk_kv_part part, const float *x, size_
         store_f16(x, head_dim, block, i_in_page, flag);
         break;
     case LK_KV_FORMAT_Q8_0:
-        store_q8_0(part, x, head_dim, block, i_in_page, flag);
+        store_q8_0(x, head_dim, block, i_in_page, flag);
         break;
     }
 }

@@ -96,37 +96,18 @@ typedef void lk_scale_add_fn(const float *x, float weight, size_t n, float *y);
 
 typedef enum lk_kv_format { LK_KV_FORMAT_F32, LK_KV_FORMAT_F16, LK_KV_FORMAT_Q8_0 } lk_kv_format;
 
-typedef enum lk_kv_part { LK_KV_KEYS, LK_KV_VALUES } lk_kv_part;
-
-/* Bytes of one (layer, kv head) block of a page: LK_CHUNK positions of head_dim, of keys or of
- * values. f32, f16: [LK_CHUNK][head_dim]. q8_0: int8 of all positions, then binary32 scales,
- * n_groups = ceil(head_dim / LK_KV_GROUP) a position. Plain, as state files have it: int8
- * [LK_CHUNK][head_dim], scales [LK_CHUNK][n_groups]. In memory: scales [n_groups][LK_CHUNK]; values
- * as in the plain form, keys where lk_kv_key_at says. */
+/* Bytes of one (layer, kv head) block of a page: LK_CHUNK positions of head_dim.
+ * f32, f16: [LK_CHUNK][head_dim]. q8_0: int8 [LK_CHUNK][head_dim], then binary32 scales
+ * [LK_CHUNK][n_groups], n_groups = ceil(head_dim / LK_KV_GROUP). */
 size_t lk_kv_block_bytes(lk_kv_format format, size_t head_dim);
 
-/* Where element k of q8_0 key j lies in a block: four elements of each of LK_KV_STRIP keys beside
- * each other, so that one load has the keys in its lanes. */
-enum { LK_KV_STRIP = 16 };
-static inline size_t lk_kv_key_at(size_t head_dim, size_t j, size_t k) {
-    const size_t i_dword = j / LK_KV_STRIP * (head_dim / 4) + k / 4;
-    return (i_dword * LK_KV_STRIP + j % LK_KV_STRIP) * 4 + k % 4;
-}
-
-/* The first n positions of a block in the plain form, zero behind; and the block of a plain one. */
-void lk_kv_block_read(lk_kv_format format, lk_kv_part part, size_t head_dim, size_t n,
-                      const uint8_t *block, uint8_t *plain);
-void lk_kv_block_write(lk_kv_format format, lk_kv_part part, size_t head_dim, const uint8_t *plain,
-                       uint8_t *block);
-
-/* Stores one head vector at position i_in_page of a block (section 9); head_dim is a multiple of
- * 8. */
-typedef void lk_kv_store_fn(lk_kv_format format, lk_kv_part part, const float *x, size_t head_dim,
-                            uint8_t *block, size_t i_in_page, uint32_t *flag);
+/* Stores one head vector at position i_in_page of a block (section 9). */
+typedef void lk_kv_store_fn(lk_kv_format format, const float *x, size_t head_dim, uint8_t *block,
+                            size_t i_in_page, uint32_t *flag);
 
 /* Attention (section 10) of n_queries query heads that share one sequence, layer and kv head: the
  * heads of a group, several rows of a prompt, or both. Chunk c of the keys is k_blocks[c], of the
- * values v_blocks[c] (each as lk_kv_block_bytes says, in memory). Query i sees keys first_key[i] ..
+ * values v_blocks[c] (each as lk_kv_block_bytes says). Query i sees keys first_key[i] ..
  * n_keys[i]-1, one at least; what lies outside is not used in any sum, and blocks of which no query
  * sees a key are not read (their pointers may be anything). Flags: a query that is not finite (also
  * after its rounding), a score that is not finite. Values are finite: kv_store saw to that. */

@@ -7,6 +7,7 @@
  * request has a code word, a seed, settings and a length of its own. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "lk/lk.h"
@@ -27,6 +28,7 @@ typedef struct job {
     bool normalise;
     uint8_t wanted_embedding[16];
     int n_embeddings;
+    atomic_bool is_told; /* an event is being reported */
     lk_request *request;
     int64_t n;
     bool differs;
@@ -37,10 +39,12 @@ static job jobs[MAX_JOBS];
 
 static int on_event(void *ctx, const lk_event *event) {
     job *j = ctx;
+    CHECK(!atomic_exchange(&j->is_told, true));
     if (event->kind == LK_EVENT_TOKEN) {
         const int64_t i = j->n++;
         j->differs = j->differs || i >= j->n_wanted || j->wanted[i] != event->token ||
                      memcmp(j->wanted_digests[i], event->digest, 16) != 0;
+        atomic_store(&j->is_told, false);
         return j->cancel_after == 0 || j->n < j->cancel_after;
     }
     if (event->kind == LK_EVENT_EMBEDDING) {
@@ -50,6 +54,7 @@ static int on_event(void *ctx, const lk_event *event) {
     if (event->kind == LK_EVENT_END) {
         j->finish = event->finish;
     }
+    atomic_store(&j->is_told, false);
     return 1;
 }
 
@@ -188,6 +193,7 @@ typedef struct setting {
     int64_t kv_positions;
     int32_t max_rows;
     uint32_t n_threads;
+    uint32_t flags;
 } setting;
 
 static void run_setting(lk_model *model, const lk_context_params *alone, const setting *s,
@@ -202,7 +208,7 @@ static void run_setting(lk_model *model, const lk_context_params *alone, const s
     params.max_rows = s->max_rows;
     params.k_type = alone->k_type;
     params.v_type = alone->v_type;
-    params.flags = LK_ENGINE_POISON;
+    params.flags = LK_ENGINE_POISON | s->flags;
     params.page_seed = 1 + (uint32_t)(lk_test_random(rng) % 1000);
     REQUIRE_OK(lk_engine_create(model, &params, &engine, &err), err);
     for (int round = 0; round < 2; round++) { /* cold, cached */
@@ -231,7 +237,11 @@ static void run_setting(lk_model *model, const lk_context_params *alone, const s
 
 LK_TEST(engine_isolation) {
     static const setting settings[] = {
-        {1, 1024, 64, 1}, {2, 1024, 32, 2}, {4, 1024, 256, 2}, {8, 170, 48, 2}, {16, 170, 64, 2},
+        {1, 1024, 64, 1, 0},
+        {2, 1024, 32, 2, 0},
+        {4, 1024, 256, 2, LK_ENGINE_PARALLEL_EVENTS},
+        {8, 170, 48, 2, 0},
+        {16, 170, 64, 2, LK_ENGINE_PARALLEL_EVENTS},
     };
     static const lk_kv_type types[][2] = {
         {LK_KV_F16, LK_KV_F16}, {LK_KV_Q8_0, LK_KV_Q8_0}, {LK_KV_F32, LK_KV_Q8_0}};

@@ -350,7 +350,8 @@ LK_TEST(many_requests) {
         /* Plenty of pages; so few that choices are put back; no cache at all. */
         lk_engine_stats stats = run_many(slots[i], 6000, 64, 0, n, seed + i);
         n_cached += stats.n_cached_tokens;
-        stats = run_many(slots[i], 300, 20, 0, n, seed + 10 + i);
+        stats = run_many(slots[i], 300, 20, i % 2 == 0 ? LK_ENGINE_PARALLEL_EVENTS : 0, n,
+                         seed + 10 + i);
         n_preempted += stats.n_preempted;
         n_cached += stats.n_cached_tokens;
         stats = run_many(slots[i], 500, 33, LK_ENGINE_NO_CACHE, n / 2 + 1, seed + 20 + i);

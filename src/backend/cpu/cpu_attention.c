@@ -55,9 +55,9 @@ static void store_rows(void *arg, uint32_t begin, uint32_t end) {
         const size_t i_in_page = (size_t)(row->pos % LK_CHUNK);
         uint32_t flag = 0;
         for (uint32_t h = 0; h < n_kv_heads; h++) {
-            b->kernels.kv_store(b->params.k_format, LK_KV_KEYS, k + h * head_dim, head_dim,
+            b->kernels.kv_store(b->params.k_format, k + h * head_dim, head_dim,
                                 k_block + h * job->k_bytes, i_in_page, &flag);
-            b->kernels.kv_store(b->params.v_format, LK_KV_VALUES, v + h * head_dim, head_dim,
+            b->kernels.kv_store(b->params.v_format, v + h * head_dim, head_dim,
                                 v_block + h * job->v_bytes, i_in_page, &flag);
         }
         if (flag != 0) {

@@ -327,43 +327,20 @@ static lk_status page_fill(lk_backend *b, uint32_t page, uint8_t byte, lk_error 
     return status;
 }
 
-/* Calls `fn` for each block of a page, in their order. */
-typedef void block_fn(lk_kv_format format, lk_kv_part part, size_t head_dim, size_t at, void *arg);
-
-static void for_blocks(const lk_backend *b, uint32_t page, block_fn *fn, void *arg) {
-    size_t at = 0;
-    for (uint32_t i = 0; i < b->graph->n_kv_layers; i++) {
-        const lk_kv_layer *layer = &b->graph->kv_layers[i];
-        if ((layer->window != 0) != is_window_page(b, page)) {
-            continue;
-        }
-        for (uint32_t h = 0; h < 2 * layer->n_kv_heads; h++) {
-            const bool is_key = h < layer->n_kv_heads;
-            const lk_kv_format format = is_key ? b->params.k_format : b->params.v_format;
-            fn(format, is_key ? LK_KV_KEYS : LK_KV_VALUES, layer->head_dim, at, arg);
-            at += lk_kv_block_bytes(format, layer->head_dim);
-        }
+/* Copies positions 0 .. n-1 of one head's block, zero behind; returns the bytes of the block. */
+static size_t read_block(lk_kv_format format, size_t head_dim, size_t n, const uint8_t *block,
+                         uint8_t *out) {
+    const size_t size = lk_kv_block_bytes(format, head_dim);
+    memset(out, 0, size);
+    if (format == LK_KV_FORMAT_Q8_0) {
+        const size_t scales = LK_CHUNK * head_dim;
+        const size_t scale_bytes = (head_dim + LK_KV_GROUP - 1) / LK_KV_GROUP * sizeof(float);
+        memcpy(out, block, n * head_dim);
+        memcpy(out + scales, block + scales, n * scale_bytes);
+    } else {
+        memcpy(out, block, n * (size / LK_CHUNK));
     }
-}
-
-/* A page and its plain form. */
-typedef struct page_forms {
-    uint8_t *page;
-    uint8_t *out;
-    const uint8_t *in;
-    size_t n_positions;
-} page_forms;
-
-static void read_block(lk_kv_format format, lk_kv_part part, size_t head_dim, size_t at,
-                       void *arg) {
-    const page_forms *forms = arg;
-    lk_kv_block_read(format, part, head_dim, forms->n_positions, forms->page + at, forms->out + at);
-}
-
-static void write_block(lk_kv_format format, lk_kv_part part, size_t head_dim, size_t at,
-                        void *arg) {
-    const page_forms *forms = arg;
-    lk_kv_block_write(format, part, head_dim, forms->in + at, forms->page + at);
+    return size;
 }
 
 static lk_status page_read(lk_backend *b, uint32_t page, uint32_t n_positions, void *out,
@@ -375,8 +352,19 @@ static lk_status page_read(lk_backend *b, uint32_t page, uint32_t n_positions, v
                    ? status
                    : lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "%u positions of a page", n_positions);
     }
-    page_forms forms = {.page = from, .out = out, .n_positions = n_positions};
-    for_blocks(b, page, read_block, &forms);
+    uint8_t *to = out;
+    size_t done = 0;
+    for (uint32_t i = 0; i < b->graph->n_kv_layers; i++) {
+        const lk_kv_layer *layer = &b->graph->kv_layers[i];
+        if ((layer->window != 0) != is_window_page(b, page)) {
+            continue;
+        }
+        for (uint32_t h = 0; h < 2 * layer->n_kv_heads; h++) {
+            const lk_kv_format format =
+                h < layer->n_kv_heads ? b->params.k_format : b->params.v_format;
+            done += read_block(format, layer->head_dim, n_positions, from + done, to + done);
+        }
+    }
     return LK_OK;
 }
 
@@ -384,8 +372,7 @@ static lk_status page_write(lk_backend *b, uint32_t page, const void *in, lk_err
     uint8_t *to = NULL;
     const lk_status status = find_page(b, page, &to, err);
     if (status == LK_OK) {
-        page_forms forms = {.page = to, .in = in};
-        for_blocks(b, page, write_block, &forms);
+        memcpy(to, in, bytes_of(b, page));
     }
     return status;
 }

@@ -57,10 +57,10 @@ static void store_run(const node_job *job, uint32_t first, uint32_t n, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
         const size_t at = i / LK_CHUNK * b->run_block_bytes;
         uint32_t flag = 0;
-        b->kernels.kv_store(LK_KV_FORMAT_F32, LK_KV_KEYS,
+        b->kernels.kv_store(LK_KV_FORMAT_F32,
                             lk_cpu_row(b, job->node->in[1], first + i) + i_kv_head * head_dim,
                             head_dim, k_blocks + at, i % LK_CHUNK, &flag);
-        b->kernels.kv_store(LK_KV_FORMAT_F32, LK_KV_VALUES,
+        b->kernels.kv_store(LK_KV_FORMAT_F32,
                             lk_cpu_row(b, job->node->in[2], first + i) + i_kv_head * head_dim,
                             head_dim, v_blocks + at, i % LK_CHUNK, &flag);
         if (flag != 0) {

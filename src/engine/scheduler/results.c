@@ -206,11 +206,9 @@ static void run_sampling(void *arg, uint32_t i_task, uint32_t i_thread) {
     }
 }
 
-/* Samples for all choices of the step that have got their logits. */
-static void sample_and_send(lk_engine *engine) {
-    lk_context *c = engine->context;
-    c->ops->run_tasks(c->backend, run_sampling, engine, engine->n_samplings);
-    for (uint32_t i = 0; i < engine->n_samplings; i++) {
+/* Reports samplings [first, end), of one request or of all. */
+static void send_tokens(lk_engine *engine, uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; i++) {
         const lk_sampling *s = &engine->samplings[i];
         if (s->status != LK_OK) {
             s->choice->ending = LK_FINISH_ERROR;
@@ -219,6 +217,37 @@ static void sample_and_send(lk_engine *engine) {
         const int goes_on = send(s->choice, &s->event);
         s->choice->ending = ending_of(engine, s->choice, s->event.token, goes_on != 0);
     }
+}
+
+/* A task: reports the tokens of one request. Choices of one request stand beside each other. */
+static void run_sending(void *arg, uint32_t i_task, uint32_t i_thread) {
+    lk_engine *engine = arg;
+    const uint32_t first = engine->firsts[i_task];
+    const lk_request *r = engine->samplings[first].choice->request;
+    uint32_t end = first + 1;
+    (void)i_thread;
+    while (end < engine->n_samplings && engine->samplings[end].choice->request == r) {
+        end++;
+    }
+    send_tokens(engine, first, end);
+}
+
+/* Samples for all choices of the step that have got their logits. */
+static void sample_and_send(lk_engine *engine) {
+    lk_context *c = engine->context;
+    c->ops->run_tasks(c->backend, run_sampling, engine, engine->n_samplings);
+    if ((engine->params.flags & LK_ENGINE_PARALLEL_EVENTS) == 0) {
+        send_tokens(engine, 0, engine->n_samplings);
+        return;
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < engine->n_samplings; i++) {
+        const lk_sampling *s = &engine->samplings[i];
+        if (i == 0 || s->choice->request != s[-1].choice->request) {
+            engine->firsts[n++] = i;
+        }
+    }
+    c->ops->run_tasks(c->backend, run_sending, engine, n);
 }
 
 /* ---- one step ---- */

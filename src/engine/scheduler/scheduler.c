@@ -153,7 +153,7 @@ static lk_status fill_params(lk_engine *engine, const lk_context_source *source,
         {"n_slots", p->n_slots, 1, LK_MAX_SEQUENCES},
         {"max_rows", p->max_rows, p->n_slots, LK_MAX_ROWS},
         {"max_queued", p->max_queued, 1, LK_MAX_QUEUED},
-        {"flags", p->flags, 0, LK_ENGINE_POISON | LK_ENGINE_NO_CACHE},
+        {"flags", p->flags, 0, LK_ENGINE_POISON | LK_ENGINE_NO_CACHE | LK_ENGINE_PARALLEL_EVENTS},
         {"kv_positions", p->kv_positions, 0, INT64_MAX},
         {"reserved", p->reserved, 0, 0},
     };
@@ -212,12 +212,14 @@ static lk_status allocate(lk_engine *engine, lk_error *err) {
     engine->row_status = lk_alloc_array(a, max_rows, sizeof engine->row_status[0]);
     engine->found = lk_alloc_array(a, n_pages, sizeof engine->found[0]);
     engine->samplings = lk_alloc_array(a, n_slots, sizeof engine->samplings[0]);
+    engine->firsts = lk_alloc_array(a, n_slots, sizeof engine->firsts[0]);
     engine->pooled = lk_alloc_array(a, width + 1, sizeof engine->pooled[0]);
     engine->stamps = lk_alloc_array_zero(a, n_pages, sizeof engine->stamps[0]);
     if (engine->view == NULL || engine->running == NULL || engine->by_slot == NULL ||
         engine->stepping == NULL || engine->samplings == NULL || engine->slot_used == NULL ||
         engine->rows == NULL || engine->embeddings == NULL || engine->row_status == NULL ||
-        engine->found == NULL || engine->stamps == NULL || engine->pooled == NULL) {
+        engine->found == NULL || engine->stamps == NULL || engine->pooled == NULL ||
+        engine->firsts == NULL) {
         return lk_fail_nomem(err, "an engine's tables", n_pages * sizeof engine->found[0]);
     }
     return lk_prefix_init(&engine->cache, a, &engine->context->kv.pages, err);
@@ -306,6 +308,7 @@ void lk_engine_free(lk_engine *engine) {
     }
     lk_prefix_deinit(&engine->cache);
     lk_free_array(a, engine->pooled, width + 1, sizeof engine->pooled[0]);
+    lk_free_array(a, engine->firsts, n_slots, sizeof engine->firsts[0]);
     lk_free_array(a, engine->samplings, n_slots, sizeof engine->samplings[0]);
     lk_free_array(a, engine->stamps, n_pages, sizeof engine->stamps[0]);
     lk_free_array(a, engine->found, n_pages, sizeof engine->found[0]);

@@ -7,7 +7,9 @@
  *
  * Who may touch what: `lock` guards the queue, the list of running choices, the commands and the
  * public view. The context, the cache and what a choice has computed belong to the engine's thread
- * alone, without the lock. Events are sent without the lock. */
+ * alone, without the lock. Events are sent without the lock; with LK_ENGINE_PARALLEL_EVENTS, those
+ * of tokens by tasks of the backend, one for each request: nothing else of the engine runs
+ * meanwhile. */
 #ifndef LK_ENGINE_SCHEDULER_H
 #define LK_ENGINE_SCHEDULER_H
 
@@ -134,7 +136,8 @@ struct lk_engine {
     lk_token_logprob top[LK_MAX_TOP_LOGPROBS]; /* of the prompt's token that is sent */
     lk_sampling *samplings;                    /* [n_samplings] of [n_slots], of one step */
     uint32_t n_samplings;
-    float *pooled; /* [hidden_width] of the event that is sent */
+    uint32_t *firsts; /* [n_slots] with PARALLEL_EVENTS: the first sampling of each request */
+    float *pooled;    /* [hidden_width] of the event that is sent */
 };
 
 /* Logits rows of one step beyond one for each slot: for logprobs of prompts. */

@@ -74,9 +74,10 @@ LK_INLINE lk_attn_sum lk_attn_softmax(float *s, lk_attn_span span, float scale, 
     return c;
 }
 
-/* Probabilities to the weights of the values of a block. */
+/* Probabilities to the weights of the values. `d`: the scales of q8_0 values. */
 LK_INLINE void lk_attn_weigh(lk_kv_format format, const float *p, lk_attn_span span,
-                             size_t head_dim, const uint8_t *block, lk_attn_weights w) {
+                             size_t n_groups, float d[LK_ATTN_MAX_GROUPS][LK_CHUNK],
+                             lk_attn_weights w) {
     for (size_t j = span.begin / 16 * 16; j < span.end; j += LK_VEC_LANES) {
         const lk_vf v = lk_vf_load(p + j);
         if (format == LK_KV_FORMAT_F32) {
@@ -84,9 +85,8 @@ LK_INLINE void lk_attn_weigh(lk_kv_format format, const float *p, lk_attn_span s
         } else if (format == LK_KV_FORMAT_F16) {
             lk_vf_store(&w[0][j], lk_vf_round13(v));
         } else {
-            for (size_t g = 0; g < lk_attn_groups(head_dim); g++) {
-                const lk_vf d = lk_attn_scales(block, head_dim, g, j);
-                lk_vf_store(&w[g][j], lk_vf_round16(lk_vf_mul(v, d)));
+            for (size_t g = 0; g < n_groups; g++) {
+                lk_vf_store(&w[g][j], lk_vf_round16(lk_vf_mul(v, lk_vf_load(&d[g][j]))));
             }
         }
     }
@@ -158,11 +158,11 @@ LK_INLINE lk_attn_span lk_attn_span_of(const lk_attn_args *args, size_t i, size_
 /* Probabilities of query i in chunk i_chunk, and where its sums go: together with those of earlier
  * chunks, or into a part. */
 LK_INLINE void lk_attn_begin(lk_kv_format v_format, const lk_attn_args *args, size_t i,
-                             size_t i_chunk, lk_attn_ahead *ahead, lk_attn_work *work,
-                             lk_attn_active *active) {
+                             size_t i_chunk, float d[LK_ATTN_MAX_GROUPS][LK_CHUNK],
+                             lk_attn_ahead *ahead, lk_attn_work *work, lk_attn_active *active) {
     const lk_attn_sum c = lk_attn_softmax(work->s[i], active->span, args->scale, args->soft_cap,
                                           ahead, args->flag[i]);
-    lk_attn_weigh(v_format, work->s[i], active->span, args->head_dim, args->v_blocks[i_chunk],
+    lk_attn_weigh(v_format, work->s[i], active->span, lk_attn_groups(args->head_dim), d,
                   work->w[i]);
     active->w = (const float(*)[LK_CHUNK])work->w[i];
     active->o = work->o[i];
@@ -209,8 +209,12 @@ LK_INLINE void lk_attn_chunk(lk_kv_format v_format, const lk_attn_args *args, si
     lk_attn_scores(args, &work->queries, args->k_blocks[i_chunk], ahead, low, high, work->s);
     /* f16 chunks take their loops long enough to ask for everything there. */
     lk_attn_ahead *soft_ahead = args->k_format == LK_KV_FORMAT_Q8_0 && n_active <= 2 ? ahead : NULL;
+    alignas(64) float d[LK_ATTN_MAX_GROUPS][LK_CHUNK];
+    if (v_format == LK_KV_FORMAT_Q8_0) {
+        lk_attn_scales(values, args->head_dim, low, high, d);
+    }
     for (size_t a = 0; a < n_active; a++) {
-        lk_attn_begin(v_format, args, index[a], i_chunk, soft_ahead, work, &active[a]);
+        lk_attn_begin(v_format, args, index[a], i_chunk, d, soft_ahead, work, &active[a]);
     }
     lk_attn_sum_values(v_format, values, args->head_dim, seen, ahead, active, n_active);
 }

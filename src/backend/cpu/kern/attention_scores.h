@@ -13,7 +13,7 @@
 enum {
     LK_ATTN_MAX_GROUPS = LK_MAX_HEAD_DIM / LK_KV_GROUP,
     LK_ATTN_KEYS = 16,                        /* keys whose scores are computed together */
-    LK_ATTN_FETCH_Q8 = 4 * LK_VEC_LANES / 16, /* lines fetched for a group of LK_VEC_LANES keys */
+    LK_ATTN_FETCH_Q8 = 2 * LK_VEC_LANES / 16, /* lines fetched for 16 bytes of LK_VEC_LANES keys */
     LK_ATTN_WIDE_FROM = 4 /* from so many queries on f16 keys are first unpacked to binary32 */
 };
 
@@ -86,33 +86,37 @@ LK_INLINE void lk_attn_prepare(const lk_attn_args *args, lk_attn_queries *querie
     }
 }
 
-/* The scales of group g of a q8_0 block from position j on. */
-LK_INLINE lk_vf lk_attn_scales(const uint8_t *block, size_t head_dim, size_t g, size_t j) {
-    const uint8_t *scales = block + LK_CHUNK * head_dim + (g * LK_CHUNK + j) * sizeof(float);
-    return lk_vf_load((const float *)(const void *)scales);
-}
-
-/* n dwords (constant) of the keys, `step` bytes apart, times those of n_q queries. `is_ready`: as
- * lk_vi_dot_operand gives them. */
-LK_INLINE void lk_attn_dot_dwords(int n_q, size_t n, bool is_ready, const uint8_t *keys,
-                                  size_t step, const int8_t *const q[LK_ATTN_SIDE],
-                                  lk_vi sum[LK_ATTN_SIDE]) {
-#pragma GCC unroll 8
-    for (size_t e = 0; e < n; e++) {
-        const lk_vi loaded = lk_vi_load(keys + e * step);
-        const lk_vi operand = is_ready ? loaded : lk_vi_dot_operand(loaded);
+/* The scales of keys [begin, end), multiples of sixteen, of a q8_0 block ([LK_CHUNK][n_groups] at
+ * its end), with the keys in lanes. */
+LK_INLINE void lk_attn_scales(const uint8_t *block, size_t head_dim, size_t begin, size_t end,
+                              float out[LK_ATTN_MAX_GROUPS][LK_CHUNK]) {
+    const size_t n_groups = lk_attn_groups(head_dim);
+    const uint8_t *scales = block + LK_CHUNK * head_dim;
+    const size_t stride = n_groups * sizeof(float);
+    if (n_groups % 4 == 0) {
+        for (size_t j = begin; j < end; j += LK_VEC_LANES) {
+            for (size_t g = 0; g < n_groups; g += 4) {
+                lk_vi columns[4];
+                lk_vi_columns(scales + j * stride + g * sizeof(float), stride, columns);
 #pragma GCC unroll 4
-        for (int r = 0; r < n_q; r++) {
-            sum[r] = lk_vi_dot_step(sum[r], operand, lk_peek_i32(q[r] + 4 * e));
+                for (size_t i = 0; i < 4; i++) {
+                    lk_vf_store(&out[g + i][j], lk_vf_bits(columns[i]));
+                }
+            }
+        }
+        return;
+    }
+    for (size_t j = begin; j < end; j++) {
+        for (size_t g = 0; g < n_groups; g++) {
+            memcpy(&out[g][j], scales + j * stride + g * sizeof(float), sizeof(float));
         }
     }
 }
 
-/* q8_0: scores of queries i .. i + n_q - 1 for one vector of keys from j on; their dwords from
- * `keys` on. */
-LK_INLINE void lk_attn_dots_q8(int n_q, bool is_ready, const lk_attn_queries *queries, size_t i,
-                               const uint8_t *keys, size_t step, const uint8_t *block,
-                               lk_attn_ahead *ahead, size_t head_dim, size_t j,
+/* q8_0: scores of queries i .. i + n_q - 1 for one vector of keys from j on. `keys`: their dwords,
+ * as lk_vi_dot_operand gives them. */
+LK_INLINE void lk_attn_dots_q8(int n_q, const lk_attn_queries *queries, size_t i, const lk_vi *keys,
+                               size_t head_dim, size_t j, float d[LK_ATTN_MAX_GROUPS][LK_CHUNK],
                                float s[LK_ATTN_MAX_QUERIES][LK_CHUNK]) {
     lk_vf acc[LK_ATTN_SIDE];
 #pragma GCC unroll 4
@@ -122,27 +126,21 @@ LK_INLINE void lk_attn_dots_q8(int n_q, bool is_ready, const lk_attn_queries *qu
     for (size_t g = 0; g < lk_attn_groups(head_dim); g++) {
         const size_t n_dwords = lk_attn_group_elems(g, head_dim) / 4;
         lk_vi sum[LK_ATTN_SIDE];
-        const int8_t *q[LK_ATTN_SIDE];
 #pragma GCC unroll 4
         for (int r = 0; r < n_q; r++) {
             sum[r] = lk_vi_dot_start(queries->sum[i + (size_t)r][g]);
-            q[r] = queries->q[i + (size_t)r] + g * LK_KV_GROUP;
         }
-        const uint8_t *at = keys + 8 * g * step;
-        if (ahead != NULL) {
-            lk_attn_fetch(ahead, LK_ATTN_FETCH_Q8);
-        }
-        if (n_dwords == 8) {
-            lk_attn_dot_dwords(n_q, 8, is_ready, at, step, q, sum);
-        }
-        for (size_t e = 0; n_dwords < 8 && e < n_dwords; e += 2) { /* heads are multiples of 8 */
-            lk_attn_dot_dwords(n_q, 2, is_ready, at + e * step, step, q, sum);
+        for (size_t e = 0; e < n_dwords; e += 2) { /* heads are multiples of 8 */
+#pragma GCC unroll 2
+            for (size_t at = 8 * g + e; at < 8 * g + e + 2; at++) {
 #pragma GCC unroll 4
-            for (int r = 0; r < n_q; r++) {
-                q[r] += 8;
+                for (int r = 0; r < n_q; r++) {
+                    sum[r] = lk_vi_dot_step(sum[r], keys[at],
+                                            lk_peek_i32(queries->q[i + (size_t)r] + 4 * at));
+                }
             }
         }
-        const lk_vf d_k = lk_attn_scales(block, head_dim, g, j);
+        const lk_vf d_k = lk_vf_load(&d[g][j]);
 #pragma GCC unroll 4
         for (int r = 0; r < n_q; r++) {
             const lk_vf scale = lk_vf_mul(d_k, lk_vf_set(queries->d[i + (size_t)r][g]));
@@ -158,35 +156,27 @@ LK_INLINE void lk_attn_dots_q8(int n_q, bool is_ready, const lk_attn_queries *qu
 /* q8_0: scores of all queries for one vector of keys from j on. */
 LK_INLINE void lk_attn_scores_q8(const lk_attn_queries *queries, size_t n_queries,
                                  const uint8_t *block, lk_attn_ahead *ahead, size_t head_dim,
-                                 size_t j, float s[LK_ATTN_MAX_QUERIES][LK_CHUNK]) {
-    enum { STEP = LK_KV_STRIP * 4 };
-    const uint8_t *keys = block + lk_kv_key_at(head_dim, j, 0);
-    if (n_queries == 2) {
-        lk_attn_dots_q8(2, false, queries, 0, keys, STEP, block, ahead, head_dim, j, s);
-        return;
-    }
-    if (n_queries == 1) {
-        lk_attn_dots_q8(1, false, queries, 0, keys, STEP, block, ahead, head_dim, j, s);
-        return;
-    }
-    lk_vi ready[LK_MAX_HEAD_DIM / 4];
-    for (size_t e = 0; e < head_dim / 4; e += 2) {
-        if (e % 8 == 0) {
-            lk_attn_fetch(ahead, LK_ATTN_FETCH_Q8);
-        }
-#pragma GCC unroll 2
-        for (size_t at = e; at < e + 2; at++) {
-            ready[at] = lk_vi_dot_operand(lk_vi_load(keys + at * STEP));
+                                 size_t j, float d[LK_ATTN_MAX_GROUPS][LK_CHUNK],
+                                 float s[LK_ATTN_MAX_QUERIES][LK_CHUNK]) {
+    lk_vi keys[LK_MAX_HEAD_DIM / 4]; /* four bytes of each key */
+    for (size_t k = 0; k < head_dim; k += 16) {
+        /* past a head of 8 (mod 16) this reads into the next key, or into the scales */
+        lk_vi_columns(block + j * head_dim + k, head_dim, keys + k / 4);
+        lk_attn_fetch(ahead, LK_ATTN_FETCH_Q8);
+#pragma GCC unroll 4
+        for (size_t e = k / 4; e < k / 4 + 4; e++) {
+            keys[e] = lk_vi_dot_operand(keys[e]);
         }
     }
-    const uint8_t *at = (const uint8_t *)ready;
     size_t i = 0;
     for (; i + LK_ATTN_SIDE <= n_queries; i += LK_ATTN_SIDE) {
-        lk_attn_dots_q8(LK_ATTN_SIDE, true, queries, i, at, LK_VEC_BYTES, block, NULL, head_dim, j,
-                        s);
+        lk_attn_dots_q8(LK_ATTN_SIDE, queries, i, keys, head_dim, j, d, s);
+    }
+    for (; i + 2 <= n_queries; i += 2) {
+        lk_attn_dots_q8(2, queries, i, keys, head_dim, j, d, s);
     }
     for (; i < n_queries; i++) {
-        lk_attn_dots_q8(1, true, queries, i, at, LK_VEC_BYTES, block, NULL, head_dim, j, s);
+        lk_attn_dots_q8(1, queries, i, keys, head_dim, j, d, s);
     }
 }
 
@@ -297,8 +287,10 @@ LK_INLINE void lk_attn_scores(const lk_attn_args *args, const lk_attn_queries *q
     const size_t n = args->n_queries;
     const size_t head_dim = args->head_dim;
     if (args->k_format == LK_KV_FORMAT_Q8_0) {
+        alignas(64) float d[LK_ATTN_MAX_GROUPS][LK_CHUNK];
+        lk_attn_scales(block, head_dim, begin, end, d);
         for (size_t j = begin; j < end; j += LK_VEC_LANES) {
-            lk_attn_scores_q8(queries, n, block, ahead, head_dim, j, s);
+            lk_attn_scores_q8(queries, n, block, ahead, head_dim, j, d, s);
         }
         return;
     }

@@ -194,8 +194,8 @@ LK_INLINE void lk_vec_act_quantize(const float *x, size_t n, uint32_t group, int
 
 /* ---- KV store ---- */
 
-LK_INLINE void lk_vec_kv_store(lk_kv_format format, lk_kv_part part, const float *x,
-                               size_t head_dim, uint8_t *block, size_t i_in_page, uint32_t *flag) {
+LK_INLINE void lk_vec_kv_store(lk_kv_format format, const float *x, size_t head_dim, uint8_t *block,
+                               size_t i_in_page, uint32_t *flag) {
     if (format == LK_KV_FORMAT_F32) {
         memcpy(block + i_in_page * head_dim * sizeof(float), x, head_dim * sizeof(float));
         if (lk_vec_largest(x, head_dim) >= 0x7f800000u) {
@@ -210,19 +210,16 @@ LK_INLINE void lk_vec_kv_store(lk_kv_format format, lk_kv_part part, const float
             *flag = 1;
         }
     } else {
-        uint8_t *scales = block + LK_CHUNK * head_dim + i_in_page * sizeof(float);
+        const size_t n_groups = (head_dim + LK_KV_GROUP - 1) / LK_KV_GROUP;
+        int8_t *q = (int8_t *)block + i_in_page * head_dim;
+        uint8_t *scales = block + LK_CHUNK * head_dim + i_in_page * n_groups * sizeof(float);
         for (size_t k = 0; k < head_dim; k += LK_KV_GROUP) {
             const size_t n = head_dim - k < LK_KV_GROUP ? head_dim - k : LK_KV_GROUP;
-            int8_t key[LK_KV_GROUP];
-            int8_t *q = part == LK_KV_KEYS ? key : (int8_t *)block + i_in_page * head_dim + k;
             float d;
-            if (lk_vec_quantize_group(x + k, n, q, &d) >= 0x7f000000u) { /* 2^127 */
+            if (lk_vec_quantize_group(x + k, n, q + k, &d) >= 0x7f000000u) { /* 2^127 */
                 *flag = 1;
             }
-            memcpy(scales + k / LK_KV_GROUP * LK_CHUNK * sizeof d, &d, sizeof d);
-            for (size_t e = 0; part == LK_KV_KEYS && e < n; e += 4) {
-                memcpy(block + lk_kv_key_at(head_dim, i_in_page, k + e), key + e, 4);
-            }
+            memcpy(scales + k / LK_KV_GROUP * sizeof d, &d, sizeof d);
         }
     }
 }

@@ -61,9 +61,9 @@ void lk_scale_add_avx512(const float *x, float weight, size_t n, float *y) {
     lk_vec_scale_add(x, weight, n, y);
 }
 
-void lk_kv_store_avx512(lk_kv_format format, lk_kv_part part, const float *x, size_t head_dim,
-                        uint8_t *block, size_t i_in_page, uint32_t *flag) {
-    lk_vec_kv_store(format, part, x, head_dim, block, i_in_page, flag);
+void lk_kv_store_avx512(lk_kv_format format, const float *x, size_t head_dim, uint8_t *block,
+                        size_t i_in_page, uint32_t *flag) {
+    lk_vec_kv_store(format, x, head_dim, block, i_in_page, flag);
 }
 
 uint32_t lk_check_finite_avx512(const float *x, size_t n) {
