@@ -10,20 +10,19 @@ static const char *const kv_names[3] = {"f32", "f16", "q8_0"};
 
 /* ---- kv_store ---- */
 
-static void compare_store(ck_run *run, lk_kv_format format, lk_kv_part part, size_t head_dim,
-                          ck_kind kind) {
+static void compare_store(ck_run *run, lk_kv_format format, size_t head_dim, ck_kind kind) {
     const size_t n_bytes = lk_kv_block_bytes(format, head_dim);
     const size_t i_in_page = ck_below(run, LK_CHUNK);
-    ck_at(run, "kv_store.%s %s head=%zu %s position %zu", kv_names[format],
-          part == LK_KV_KEYS ? "keys" : "values", head_dim, ck_kind_name(kind), i_in_page);
+    ck_at(run, "kv_store.%s head=%zu %s position %zu", kv_names[format], head_dim,
+          ck_kind_name(kind), i_in_page);
     float *const x = ck_place_f32(CK_IN0, head_dim, ck_below(run, 17));
     ck_fill(run, x, head_dim, kind);
     uint8_t *const block = ck_place(CK_OUT0, n_bytes, ck_below(run, 9) * 4);
     uint8_t *const want = ck_place(CK_WANT0, n_bytes, 0);
     uint32_t flag = 0;
     uint32_t want_flag = 0;
-    run->kernels->kv_store(format, part, x, head_dim, block, i_in_page, &flag);
-    lk_kv_store_ref(format, part, x, head_dim, want, i_in_page, &want_flag);
+    run->kernels->kv_store(format, x, head_dim, block, i_in_page, &flag);
+    lk_kv_store_ref(format, x, head_dim, want, i_in_page, &want_flag);
     if (ck_same_flags(run, flag, want_flag)) {
         ck_same_bytes(run, "block", block, want, n_bytes);
     }
@@ -34,8 +33,8 @@ void ck_check_kv_store(ck_run *run) {
     for (int format = 0; format < 3; format++) {
         for (size_t head_dim = 8; head_dim <= LK_MAX_HEAD_DIM; head_dim += 8) {
             for (int kind = 0; kind < CK_N_KINDS; kind++) {
-                compare_store(run, (lk_kv_format)format, LK_KV_KEYS, head_dim, (ck_kind)kind);
-                compare_store(run, (lk_kv_format)format, LK_KV_VALUES, head_dim, (ck_kind)kind);
+                compare_store(run, (lk_kv_format)format, head_dim, (ck_kind)kind);
+                compare_store(run, (lk_kv_format)format, head_dim, (ck_kind)kind);
             }
         }
     }
@@ -51,7 +50,7 @@ typedef struct store {
 static void time_store(void *arg) {
     const store *const s = arg;
     uint32_t flag = 0;
-    s->kernels->kv_store(s->format, LK_KV_KEYS, s->x, 128, s->block, 5, &flag);
+    s->kernels->kv_store(s->format, s->x, 128, s->block, 5, &flag);
 }
 
 void ck_bench_kv_store(ck_run *run) {
@@ -79,8 +78,8 @@ typedef struct attention {
 } attention;
 
 /* Blocks with n_keys stored, the rest 0xff; the last block ends at the untouchable page. */
-static void fill_blocks(ck_run *run, ck_role role, lk_kv_format format, lk_kv_part part,
-                        size_t head_dim, size_t n_keys, ck_kind kind, const uint8_t **blocks) {
+static void fill_blocks(ck_run *run, ck_role role, lk_kv_format format, size_t head_dim,
+                        size_t n_keys, ck_kind kind, const uint8_t **blocks) {
     const size_t n_bytes = lk_kv_block_bytes(format, head_dim);
     const size_t n_chunks = (n_keys + LK_CHUNK - 1) / LK_CHUNK;
     uint8_t *const memory = ck_place(role, n_chunks * n_bytes, ck_below(run, 3) * 4);
@@ -89,12 +88,11 @@ static void fill_blocks(ck_run *run, ck_role role, lk_kv_format format, lk_kv_pa
         float x[LK_MAX_HEAD_DIM];
         uint32_t flag = 0;
         ck_fill(run, x, head_dim, kind);
-        lk_kv_store_ref(format, part, x, head_dim, memory + i / LK_CHUNK * n_bytes, i % LK_CHUNK,
-                        &flag);
+        lk_kv_store_ref(format, x, head_dim, memory + i / LK_CHUNK * n_bytes, i % LK_CHUNK, &flag);
         if (flag != 0) { /* such a key is never committed */
             memset(x, 0, sizeof x);
-            lk_kv_store_ref(format, part, x, head_dim, memory + i / LK_CHUNK * n_bytes,
-                            i % LK_CHUNK, &flag);
+            lk_kv_store_ref(format, x, head_dim, memory + i / LK_CHUNK * n_bytes, i % LK_CHUNK,
+                            &flag);
         }
     }
     for (size_t c = 0; c < n_chunks; c++) { /* placed in any order */
@@ -131,8 +129,8 @@ static void make_attention(ck_run *run, attention *a, size_t head_dim, size_t n_
     args->k_blocks = a->k_blocks;
     args->v_blocks = a->v_blocks;
     args->n_queries = n_queries;
-    fill_blocks(run, CK_IN1, args->k_format, LK_KV_KEYS, head_dim, n_keys, kv_kind, a->k_blocks);
-    fill_blocks(run, CK_IN2, args->v_format, LK_KV_VALUES, head_dim, n_keys, kv_kind, a->v_blocks);
+    fill_blocks(run, CK_IN1, args->k_format, head_dim, n_keys, kv_kind, a->k_blocks);
+    fill_blocks(run, CK_IN2, args->v_format, head_dim, n_keys, kv_kind, a->v_blocks);
     float *const q = ck_place_f32(CK_IN0, n_queries * head_dim, ck_below(run, 17));
     for (size_t i = 0; i < n_queries; i++) {
         ck_fill(run, q + i * head_dim, head_dim, i % 3 == 0 ? q_kind : CK_NORMAL);

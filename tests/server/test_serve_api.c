@@ -116,6 +116,45 @@ LK_TEST(chats) {
     json_decref(again);
 }
 
+/* Events with nothing but text are written in another way than those with more: beyond the ids they
+ * are the same bytes. One token each, since how many share an event is up to the load. */
+LK_TEST(plain_events) {
+    static const char *const bodies[] = {
+        "{\"prompt\": \"q \\\" b \\\\ s / c \\u0001\\u001f\\u007f \\b\\f\\n\\r\\t, \\u00e9 "
+        "\\ud83d\\ude00.\", "
+        "\"echo\": true, \"max_tokens\": 1, \"seed\": 4, \"stream\": true%s}",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}], \"max_tokens\": 1, "
+        "\"seed\": 6, \"stream\": true, \"stream_options\": {\"include_usage\": true}%s}"};
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        char body[1024];
+        (void)snprintf(body, sizeof body, bodies[i], "");
+        http_answer plain = http_call(process.port, "POST", i == 0 ? text_path : chat_path, body);
+        (void)snprintf(body, sizeof body, bodies[i], ", \"return_token_ids\": true");
+        http_answer more = http_call(process.port, "POST", i == 0 ? text_path : chat_path, body);
+        CHECK(plain.status == 200 && more.status == 200);
+        const char *a = plain.body;
+        const char *b = more.body;
+        size_t n_events = 0;
+        while ((a = strstr(a, "\"choices\":[{")) != NULL &&
+               (b = strstr(b, "\"choices\":[{")) != NULL) {
+            const char *ids = strstr(b, ",\"token_ids\":[");
+            const size_t n = strcspn(a, "\n");
+            const size_t n_more = strcspn(b, "\n");
+            const size_t n_ids = ids != NULL && ids < b + n_more ? 1 + strcspn(ids, "]") : 0;
+            const size_t n_before = n_ids > 0 ? (size_t)(ids - b) : n_more;
+            CHECK_MSG(n == n_more - n_ids && memcmp(a, b, n_before) == 0 &&
+                          memcmp(a + n_before, b + n_before + n_ids, n - n_before) == 0,
+                      "%.*s, expected %.*s", (int)n, a, (int)n_more, b);
+            n_events++;
+            a += n;
+            b += n_more;
+        }
+        CHECK(n_events >= 2);
+        http_free(&plain);
+        http_free(&more);
+    }
+}
+
 /* A stop text ends the answer before it, in whole answers and streams, and is never shown. */
 LK_TEST(stops) {
     json_t *whole = post(process.port, chat_path, chat(""));
@@ -533,7 +572,8 @@ static void stop(void) {
     (void)unlink("slot-a.bin");
 }
 
-LK_TEST_MAIN(LK_RUN(start), LK_RUN(chats), LK_RUN(stops), LK_RUN(choices_and_seeds),
-             LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(embeddings), LK_RUN(many_embeddings),
-             LK_RUN(receipts), LK_RUN(structured_output), LK_RUN(tool_calls), LK_RUN(page),
-             LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors), LK_RUN(stop))
+LK_TEST_MAIN(LK_RUN(start), LK_RUN(chats), LK_RUN(plain_events), LK_RUN(stops),
+             LK_RUN(choices_and_seeds), LK_RUN(logprobs), LK_RUN(prompts), LK_RUN(embeddings),
+             LK_RUN(many_embeddings), LK_RUN(receipts), LK_RUN(structured_output),
+             LK_RUN(tool_calls), LK_RUN(page), LK_RUN(models), LK_RUN(slots), LK_RUN(keys_and_cors),
+             LK_RUN(stop))

@@ -37,10 +37,8 @@ static void fill_cache(cache *c, lk_kv_format k_format, lk_kv_format v_format, s
     memset(c->v, 0xff, sizeof c->v);
     uint32_t flag = 0;
     for (size_t i = 0; i < n_keys; i++) {
-        lk_kv_store_ref(k_format, LK_KV_KEYS, keys + i * head_dim, head_dim, c->k[i / 64], i % 64,
-                        &flag);
-        lk_kv_store_ref(v_format, LK_KV_VALUES, values + i * head_dim, head_dim, c->v[i / 64],
-                        i % 64, &flag);
+        lk_kv_store_ref(k_format, keys + i * head_dim, head_dim, c->k[i / 64], i % 64, &flag);
+        lk_kv_store_ref(v_format, values + i * head_dim, head_dim, c->v[i / 64], i % 64, &flag);
     }
     for (size_t i = 0; i < MAX_CHUNKS; i++) {
         c->k_blocks[i] = c->k[i];

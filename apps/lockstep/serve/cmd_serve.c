@@ -60,7 +60,7 @@ static bool start_engine(server *s, lk_error *err) {
     params.max_queued = (int32_t)o->max_queued;
     params.k_type = o->k_type;
     params.v_type = o->v_type;
-    params.flags = o->no_cache ? LK_ENGINE_NO_CACHE : 0;
+    params.flags = LK_ENGINE_PARALLEL_EVENTS | (o->no_cache ? LK_ENGINE_NO_CACHE : 0u);
     return lk_engine_create(s->model, &params, &s->engine, err) == LK_OK;
 }
 

@@ -58,6 +58,7 @@ static void job_free(serve_job *job) {
     for (size_t i = 0; i < job->n_clips; i++) {
         free(job->vectors[i].values);
     }
+    free(job->event_head.data);
     free(job->choices);
     free(job->prompts);
     free(job->biases);
@@ -142,6 +143,12 @@ serve_job *serve_job_create(serve_settings *settings, const lk_tokenizer *tokeni
     }
     make_id(job);
     return job;
+}
+
+void serve_job_hold(serve_job *job) {
+    (void)pthread_mutex_lock(&job->lock);
+    job->n_holders++;
+    (void)pthread_mutex_unlock(&job->lock);
 }
 
 void serve_job_drop(serve_job *job) {

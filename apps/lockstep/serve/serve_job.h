@@ -1,5 +1,5 @@
 /* serve_job.h - what one HTTP request asks of the engine, and what has come of it so far: for each
- * choice its text, tokens, logprobs, digests and end. The engine's thread writes, the thread of the
+ * choice its text, tokens, logprobs, digests and end. The engine's threads write, that of the
  * connection reads; `lock` is between them. Nothing waits for a client: results stay here until
  * they are fetched or dropped.
  *
@@ -90,6 +90,7 @@ typedef struct serve_job {
     bool is_cancelled;
     serve_problem problem; /* status 0: none; else a later prompt could not be submitted */
     bool has_ended;        /* of a stream: its last event is rendered */
+    lk_buffer event_head;  /* likewise: what all its events begin with */
     /* Called with the lock when there is news: any if wants_all, else only that all is done. */
     void (*wake)(void *ctx);
     void *wake_ctx; /* NULL: nobody listens */
@@ -113,6 +114,7 @@ bool serve_job_start(serve_job *job, lk_engine *engine, uint32_t timeout_ms, siz
 void serve_job_cancel(serve_job *job);
 /* Whether all that it asks for has been computed. */
 bool serve_job_is_done(serve_job *job);
+void serve_job_hold(serve_job *job);
 void serve_job_drop(serve_job *job); /* one holder less; accepts NULL */
 
 /* A failure of the library as a client sees it. */

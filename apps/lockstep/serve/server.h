@@ -2,8 +2,8 @@
  * through it.
  *
  * Threads: libmicrohttpd's pool runs the handlers, each connection on one of them; the engine's
- * thread writes results into jobs and wakes connections; the watcher looks at descriptors of
- * connections that wait (server_watch.c). */
+ * threads write results into jobs, and send or wake connections (server_stream.c); the watcher
+ * looks at descriptors of connections that wait (server_watch.c). */
 #ifndef LK_SERVER_H
 #define LK_SERVER_H
 
@@ -117,6 +117,10 @@ typedef struct exchange {
     struct media_task *media;             /* its recordings are being encoded */
     struct server_transcript *transcript; /* it asks for a transcript; owned */
     bool is_suspended;                    /* under the job's or the task's lock */
+    bool is_blocked;  /* likewise: suspended, and a part of a chunk in `out` waits for room */
+    bool is_broken;   /* the stream cannot go on */
+    bool is_direct;   /* a stream that is written to while it is suspended */
+    bool is_http_1_1; /* of the request */
     bool is_head;
     lk_buffer out; /* of a stream: what is rendered, and how much of it is sent */
     size_t n_out_sent;
@@ -164,6 +168,16 @@ void server_watch_notify(void *ctx, struct MHD_Connection *connection, void **so
 void server_watch_receiving(server *s, struct server_socket *socket);
 void server_watch_working(server *s, struct server_socket *socket, serve_job *job);
 void server_watch_idle(server *s, struct server_socket *socket);
+/* Without news for so long, a connection whose answer is due is closed. */
+static inline unsigned server_inactive_s(const serve_options *o) {
+    return (unsigned)(o->body_timeout_s > o->idle_timeout_s ? o->body_timeout_s
+                                                            : o->idle_timeout_s);
+}
+int server_watch_fd(const struct server_socket *socket);
+/* Calls server_stream_room when the connection, whose job it has, takes more. */
+void server_watch_room(server *s, struct server_socket *socket);
+/* Closes the streams that still wait for that; no job is open any more. */
+void server_watch_give_up(server *s);
 /* Cancels the jobs of all connections. */
 void server_cancel_all(server *s);
 
@@ -186,6 +200,14 @@ void server_slot_drop(exchange *x);
 /* server_generate.c: what an endpoint that generates text does. clips: recordings that the body
  * does not hold, which are taken over; NULL: those of the messages. */
 enum MHD_Result server_generate(exchange *x, serve_kind kind, serve_clips *clips);
+/* server_stream.c. With the job's lock: */
+void server_suspend(exchange *x);
+void server_wake(void *ctx); /* an exchange, whose job has news */
+void server_stream_room(exchange *x);
+/* Closes a stream that is blocked; nothing where it is not. */
+void server_stream_give_up(exchange *x);
+/* Without: the answer of a job that streams. */
+enum MHD_Result server_begin_stream(exchange *x);
 /* server_transcribe.c: the answer, of a job without failure whose lock is free. */
 enum MHD_Result server_reply_transcript(exchange *x);
 
@@ -194,6 +216,11 @@ json_t *server_render_whole(const server *s, serve_job *job);
 /* Appends events of a stream that are due to `out`, not too many at once; none when nothing is due
  * or all is sent (job->has_ended). False when memory is short. */
 bool server_render_events(const server *s, serve_job *job, lk_buffer *out);
+/* What every object of an answer begins with. */
+json_t *server_envelope(const server *s, const serve_job *job, const char *object);
+/* server_plain_event.c: appends the event that has nothing but new text of choice i. */
+bool server_add_plain_event(const server *s, serve_job *job, size_t i, const char *text, size_t n,
+                            lk_buffer *out);
 /* server_embeddings.c: the whole answer, as text. False when memory is short. */
 bool server_render_embeddings(const server *s, const serve_job *job, lk_buffer *out);
 /* server_receipt.c */

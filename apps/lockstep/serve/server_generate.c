@@ -95,60 +95,6 @@ static bool make_prompt(server *s, serve_job *job, size_t i, serve_problem *prob
     return ok;
 }
 
-/* ---- streams ---- */
-
-static void wake(void *ctx) {
-    exchange *x = ctx;
-    if (x->is_suspended) {
-        x->is_suspended = false;
-        MHD_resume_connection(x->connection);
-    }
-}
-
-/* With the job's lock. */
-static void suspend(exchange *x) {
-    x->is_suspended = true;
-    MHD_suspend_connection(x->connection);
-}
-
-static ssize_t read_stream(void *ctx, uint64_t pos, char *buffer, size_t size) {
-    exchange *x = ctx;
-    (void)pos;
-    if (x->n_out_sent == x->out.n) {
-        x->out.n = x->n_out_sent = 0;
-        (void)pthread_mutex_lock(&x->job->lock);
-        const bool ok = server_render_events(x->server, x->job, &x->out);
-        const bool is_over = x->job->has_ended;
-        if (ok && x->out.n == 0 && !is_over) {
-            suspend(x);
-        }
-        (void)pthread_mutex_unlock(&x->job->lock);
-        if (!ok) {
-            return MHD_CONTENT_READER_END_WITH_ERROR;
-        }
-        if (x->out.n == 0) {
-            return is_over ? MHD_CONTENT_READER_END_OF_STREAM : 0;
-        }
-    }
-    const size_t rest = x->out.n - x->n_out_sent;
-    const size_t n = rest < size ? rest : size;
-    memcpy(buffer, x->out.data + x->n_out_sent, n);
-    x->n_out_sent += n;
-    return (ssize_t)n;
-}
-
-static enum MHD_Result begin_stream(exchange *x) {
-    struct MHD_Response *response =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, x, NULL);
-    if (response == NULL) {
-        return MHD_NO;
-    }
-    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
-    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
-    (void)MHD_add_response_header(response, "X-Accel-Buffering", "no");
-    return server_queue(x, MHD_HTTP_OK, response);
-}
-
 /* ---- jobs ---- */
 
 static bool check_model(const server *s, const char *model, serve_problem *problem) {
@@ -207,7 +153,7 @@ static bool prepare_job(exchange *x, serve_job *job, serve_problem *problem) {
         ok = make_prompt(s, job, i, problem);
     }
     serve_settings_trim(&job->settings);
-    job->wake = wake;
+    job->wake = server_wake;
     job->wake_ctx = x;
     job->wants_all = job->settings.stream;
     return ok;
@@ -230,7 +176,7 @@ static enum MHD_Result answer_whole(exchange *x) {
     json_t *answer = NULL;
     (void)pthread_mutex_lock(&x->job->lock);
     if (x->job->n_open > 0) {
-        suspend(x);
+        server_suspend(x);
         (void)pthread_mutex_unlock(&x->job->lock);
         return MHD_YES;
     }
@@ -293,7 +239,7 @@ enum MHD_Result server_generate(exchange *x, serve_kind kind, serve_clips *clips
         !serve_job_start(x->job, s->engine, time_left_ms(s, x->job), n_at_once, &problem)) {
         return server_reply_problem(x, &problem);
     }
-    return x->job->settings.stream ? begin_stream(x) : answer_whole(x);
+    return x->job->settings.stream ? server_begin_stream(x) : answer_whole(x);
 }
 
 enum MHD_Result server_chat(exchange *x) {

@@ -184,12 +184,12 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
                                   size_t *n_data, void **state) {
     server *s = ctx;
     exchange *x = *state;
-    (void)version;
     if (x == NULL) {
         x = exchange_create(s, connection);
         if (x == NULL) {
             return MHD_NO;
         }
+        x->is_http_1_1 = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
         *state = x;
         server_watch_receiving(s, x->socket);
         return begin(x, method, url);
@@ -314,8 +314,6 @@ bool server_listen(server *s, lk_error *err) {
     s->options.port = port_of(fd);
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}, {MHD_OPTION_END, 0, NULL}};
-    const unsigned inactive_s =
-        (unsigned)(o->body_timeout_s > o->idle_timeout_s ? o->body_timeout_s : o->idle_timeout_s);
     unsigned flags = MHD_USE_EPOLL_INTERNALLY | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     union {
         const char *given;
@@ -330,8 +328,9 @@ bool server_listen(server *s, lk_error *err) {
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, s,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)N_HTTP_THREADS,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        inactive_s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
-        server_watch_notify, s, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        server_inactive_s(o), MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_NOTIFY_CONNECTION, server_watch_notify, s, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
     if (s->daemon == NULL) {
         (void)close(fd);
         (void)fail_listen(err, o->host, o->port, "libmicrohttpd refused");
@@ -342,6 +341,7 @@ bool server_listen(server *s, lk_error *err) {
 
 void server_close(server *s) {
     if (s->daemon != NULL) {
+        server_watch_give_up(s); /* none may be suspended */
         MHD_stop_daemon(s->daemon);
         s->daemon = NULL;
     }

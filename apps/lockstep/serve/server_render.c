@@ -177,8 +177,7 @@ static json_t *usage(const serve_job *job) {
                      "cached_tokens", n_cached);
 }
 
-/* What every object of an answer begins with. */
-static json_t *envelope(const server *s, const serve_job *job, const char *object) {
+json_t *server_envelope(const server *s, const serve_job *job, const char *object) {
     return json_pack("{s:s, s:s, s:I, s:o, s:s, s:I}", "id", job->id, "object", object, "created",
                      (json_int_t)job->created, "model",
                      server_text(s->model_id, strlen(s->model_id)), "system_fingerprint",
@@ -266,8 +265,8 @@ json_t *server_render_whole(const server *s, serve_job *job) {
     if (job->settings.kind == SERVE_LLAMA) {
         return whole_llama(s, job, false);
     }
-    json_t *object =
-        envelope(s, job, job->settings.kind == SERVE_CHAT ? "chat.completion" : "text_completion");
+    json_t *object = server_envelope(
+        s, job, job->settings.kind == SERVE_CHAT ? "chat.completion" : "text_completion");
     json_t *choices = json_array();
     for (size_t i = 0; i < job->n_choices; i++) {
         (void)json_array_append_new(choices, whole_choice(s, job, i));
@@ -300,7 +299,7 @@ static bool add_event(lk_buffer *out, json_t *object) {
 
 /* An event with one choice. */
 static json_t *chunk(const server *s, const serve_job *job, json_t *choice) {
-    json_t *object = envelope(
+    json_t *object = server_envelope(
         s, job, job->settings.kind == SERVE_CHAT ? "chat.completion.chunk" : "text_completion");
     (void)json_object_set_new(object, "choices", json_pack("[o]", choice));
     if (job->settings.include_usage) {
@@ -337,14 +336,44 @@ static json_t *first_news(serve_job *job, size_t i) {
                                                            : json_pack("{s:s}", "content", "");
 }
 
+/* The text of an event that has nothing but text to say; false, and nothing is taken, where it has
+ * more. */
+static bool take_plain_text(serve_job *job, size_t i, const char **text, size_t *n) {
+    const serve_settings *settings = &job->settings;
+    serve_choice *choice = &job->choices[i];
+    serve_answer *answer = &choice->answer;
+    if (settings->kind == SERVE_LLAMA || settings->logprobs || settings->return_token_ids ||
+        choice->text.n == choice->n_sent) {
+        return false;
+    }
+    *text = choice->text.data + choice->n_sent;
+    *n = choice->text.n - choice->n_sent;
+    if (settings->kind == SERVE_CHAT) {
+        if (answer->n_sent + 1 != answer->n_pieces ||
+            answer->pieces[answer->n_sent].kind != LK_DELTA_TEXT) {
+            return false;
+        }
+        *text = answer->bytes.data + answer->pieces[answer->n_sent].begin;
+        *n = answer->pieces[answer->n_sent].n;
+        answer->n_sent++;
+    }
+    choice->n_sent = choice->text.n;
+    return true;
+}
+
 /* New text and tokens of a choice. */
 static bool add_news(const server *s, serve_job *job, size_t i, size_t n_tokens, lk_buffer *out) {
     const serve_settings *settings = &job->settings;
     serve_choice *choice = &job->choices[i];
     const size_t first = choice->n_sent_tokens;
     const size_t end = first + n_tokens;
-    json_t *news = first_news(job, i);
+    const char *text = NULL;
+    size_t n_text = 0;
     choice->n_sent_tokens = end;
+    if (take_plain_text(job, i, &text, &n_text)) {
+        return server_add_plain_event(s, job, i, text, n_text, out);
+    }
+    json_t *news = first_news(job, i);
     if (settings->kind == SERVE_LLAMA) {
         json_t *object = json_pack(
             "{s:i, s:o, s:o, s:b, s:I, s:I}", "index", 0, "content", news, "tokens",
@@ -438,7 +467,7 @@ bool server_render_events(const server *s, serve_job *job, lk_buffer *out) {
         return true;
     }
     if (job->settings.include_usage) {
-        json_t *object = envelope(
+        json_t *object = server_envelope(
             s, job, job->settings.kind == SERVE_CHAT ? "chat.completion.chunk" : "text_completion");
         (void)json_object_set_new(object, "choices", json_array());
         (void)json_object_set_new(object, "usage", usage(job));

@@ -1,7 +1,7 @@
 /* server_watch.c - looks at the descriptors of connections beside libmicrohttpd: a connection that
  * is suspended is not told when its peer goes away, so an epoll set of our own waits for the
- * shutdown of those whose request is being computed, and cancels the work. The same thread ends
- * connections that send too slowly, or nothing.
+ * shutdown of those whose request is being computed, and cancels the work. It also waits for room
+ * where a stream has none, and ends connections that send or take too slowly, or nothing.
  *
  * Invariant: a socket is in the list from libmicrohttpd's first notice to its last, and only with
  * the lock is it looked at. Its descriptor is open as long. */
@@ -21,7 +21,8 @@ struct server_socket {
     int fd;
     phase phase;
     double since_s;
-    bool has_sent; /* a request has come on it before */
+    bool has_sent;            /* a request has come on it before */
+    _Atomic double blocked_s; /* since when its stream waits for room; 0: it does not */
     serve_job *job;
     struct server_socket *next;
     struct server_socket *prev;
@@ -39,31 +40,69 @@ struct server_watch {
 
 enum { MAX_EVENTS = 64, SCAN_MS = 250 };
 
-static void notice_gone(struct server_watch *w, uint64_t id) {
-    for (struct server_socket *s = w->first; s != NULL; s = s->next) {
-        if (s->id == id && s->job != NULL) {
-            /* One that has all of its answer may close before libmicrohttpd says so. */
-            if (!serve_job_is_done(s->job)) {
-                (void)pthread_mutex_lock(&w->server->counters.lock);
-                w->server->counters.gone++;
-                (void)pthread_mutex_unlock(&w->server->counters.lock);
-            }
-            serve_job_cancel(s->job);
-            s->job = NULL; /* once is enough */
-            return;
-        }
+static struct server_socket *find_socket(struct server_watch *w, uint64_t id) {
+    struct server_socket *s = w->first;
+    while (s != NULL && s->id != id) {
+        s = s->next;
     }
+    return s;
+}
+
+static void notice_gone(struct server_watch *w, serve_job *job) {
+    /* One that has all of its answer may close before libmicrohttpd says so. */
+    if (!serve_job_is_done(job)) {
+        (void)pthread_mutex_lock(&w->server->counters.lock);
+        w->server->counters.gone++;
+        (void)pthread_mutex_unlock(&w->server->counters.lock);
+    }
+    serve_job_cancel(job);
+}
+
+/* Tells the exchange of a job, if it still has one, and lets the job go. Without the watcher's
+ * lock, since connections are resumed. */
+static void tell(serve_job *job, void (*what)(exchange *x)) {
+    (void)pthread_mutex_lock(&job->lock);
+    if (job->wake_ctx != NULL) {
+        what(job->wake_ctx);
+    }
+    (void)pthread_mutex_unlock(&job->lock);
+    serve_job_drop(job);
+}
+
+/* With the lock, which it leaves meanwhile. */
+static void take_event(struct server_watch *w, const struct epoll_event *event) {
+    struct server_socket *s = find_socket(w, event->data.u64);
+    if (s == NULL || s->job == NULL) {
+        return;
+    }
+    serve_job *job = s->job;
+    const bool is_gone = (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    serve_job_hold(job);
+    atomic_store(&s->blocked_s, 0);
+    if (is_gone) {
+        notice_gone(w, job);
+        s->job = NULL; /* once is enough */
+    } else {
+        struct epoll_event again = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = s->id};
+        (void)epoll_ctl(w->epoll, EPOLL_CTL_MOD, s->fd, &again);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    tell(job, is_gone ? server_stream_give_up : server_stream_room);
+    (void)pthread_mutex_lock(&w->lock);
 }
 
 static void end_slow_ones(struct server_watch *w, double now_s) {
     const serve_options *o = &w->server->options;
+    const double taking_limit_s = (double)server_inactive_s(o);
     for (const struct server_socket *s = w->first; s != NULL; s = s->next) {
         double limit_s = (double)o->body_timeout_s;
         if (s->phase == PHASE_IDLE) {
             limit_s = (double)(s->has_sent ? o->idle_timeout_s : o->header_timeout_s);
         }
-        if (s->phase != PHASE_WORKING && now_s - s->since_s > limit_s) {
-            (void)shutdown(s->fd, SHUT_RDWR); /* libmicrohttpd sees it and closes */
+        const double blocked_s = atomic_load(&s->blocked_s);
+        const bool is_blocked = blocked_s > 0 && now_s - blocked_s > taking_limit_s;
+        if (is_blocked || (s->phase != PHASE_WORKING && now_s - s->since_s > limit_s)) {
+            (void)shutdown(s->fd, SHUT_RDWR); /* libmicrohttpd, or take_event, sees it */
         }
     }
 }
@@ -81,7 +120,7 @@ static void *run_watch(void *arg) {
                 (void)pthread_mutex_unlock(&w->lock);
                 return NULL;
             }
-            notice_gone(w, events[i].data.u64);
+            take_event(w, &events[i]);
         }
         if ((now_s - scanned_s) * 1000.0 > (double)SCAN_MS) {
             scanned_s = now_s;
@@ -208,6 +247,38 @@ void server_watch_working(server *s, struct server_socket *socket, serve_job *jo
 
 void server_watch_idle(server *s, struct server_socket *socket) {
     enter_phase(s, socket, PHASE_IDLE, NULL);
+}
+
+int server_watch_fd(const struct server_socket *socket) {
+    return socket->fd;
+}
+
+void server_watch_room(server *s, struct server_socket *socket) {
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLOUT | EPOLLONESHOT,
+                                .data.u64 = socket->id};
+    atomic_store(&socket->blocked_s, lk_console_seconds());
+    (void)epoll_ctl(s->watch->epoll, EPOLL_CTL_MOD, socket->fd, &event);
+}
+
+void server_watch_give_up(server *s) {
+    struct server_watch *w = s->watch;
+    serve_job *job = NULL;
+    do {
+        (void)pthread_mutex_lock(&w->lock);
+        struct server_socket *socket = w->first;
+        while (socket != NULL && (socket->job == NULL || atomic_load(&socket->blocked_s) <= 0)) {
+            socket = socket->next;
+        }
+        job = socket != NULL ? socket->job : NULL;
+        if (job != NULL) {
+            atomic_store(&socket->blocked_s, 0);
+            serve_job_hold(job);
+        }
+        (void)pthread_mutex_unlock(&w->lock);
+        if (job != NULL) {
+            tell(job, server_stream_give_up);
+        }
+    } while (job != NULL);
 }
 
 void server_cancel_all(server *s) {
