@@ -89,6 +89,8 @@ typedef struct server {
     serve_defaults defaults;
     serve_counters counters;
     struct MHD_Daemon *daemon;
+    char complaint[256]; /* libmicrohttpd's last word before it listens */
+    atomic_bool is_listening;
     struct server_watch *watch;
     atomic_bool is_draining;
     atomic_int n_tasks;        /* threads that work on slots */
@@ -110,6 +112,7 @@ typedef struct exchange {
     size_t n_dropped; /* bytes of a body that nobody wants */
     bool is_too_large;
     bool is_refused; /* `problem` is the answer, when the body is through */
+    bool is_preflight;
     bool is_answered;
     serve_problem problem;
     serve_job *job;

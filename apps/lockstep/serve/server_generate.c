@@ -237,6 +237,7 @@ enum MHD_Result server_generate(exchange *x, serve_kind kind, serve_clips *clips
     const size_t n_at_once = 2 * (size_t)s->options.n_slots;
     if (next == STEP_FAILED || x->job == NULL || !prepare_job(x, x->job, &problem) ||
         !serve_job_start(x->job, s->engine, time_left_ms(s, x->job), n_at_once, &problem)) {
+        server_watch_working(s, x->socket, NULL); /* nobody leaves work behind any more */
         return server_reply_problem(x, &problem);
     }
     return x->job->settings.stream ? server_begin_stream(x) : answer_whole(x);

@@ -130,7 +130,8 @@ static bool waits_for_body(exchange *x) {
 
 static enum MHD_Result begin(exchange *x, const char *method, const char *url) {
     if (strcmp(method, "OPTIONS") == 0 && x->server->options.cors_origin != NULL) {
-        return reply_preflight(x);
+        x->is_preflight = true;
+        return MHD_YES;
     }
     if (find_route(x, method, url, &x->problem) && check_key(x, &x->problem) &&
         check_size(x, &x->problem)) {
@@ -202,6 +203,9 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     }
     if (x->is_answered) {
         return MHD_YES;
+    }
+    if (x->is_preflight) {
+        return reply_preflight(x);
     }
     if (x->is_refused || !check_size(x, &x->problem)) {
         return server_reply_problem(x, &x->problem);
@@ -297,10 +301,24 @@ static int64_t port_of(int fd) {
 }
 
 static void on_log(void *ctx, const char *format, va_list args) {
-    const server *s = ctx;
-    if (s->options.log_requests) {
+    server *s = ctx;
+    if (!s->is_listening) {
+        /* Why it does not start; one line. */
+        (void)vsnprintf(s->complaint, sizeof s->complaint, format, args);
+        s->complaint[strcspn(s->complaint, "\n")] = '\0';
+    } else if (s->options.log_requests) {
         (void)vfprintf(stderr, format, args);
     }
+}
+
+static lk_status fail_start(const server *s, lk_error *err) {
+    char why[256];
+    const bool has_tls = s->options.certificate != NULL;
+    (void)snprintf(why, sizeof why, "%.120s%s",
+                   s->complaint[0] != '\0' ? s->complaint : "libmicrohttpd refused.",
+                   has_tls ? " --tls-cert and --tls-key must name a certificate and its key in PEM"
+                           : "");
+    return fail_listen(err, s->options.host, s->options.port, why);
 }
 
 enum { N_HTTP_THREADS = 4 };
@@ -333,9 +351,10 @@ bool server_listen(server *s, lk_error *err) {
         MHD_OPTION_END);
     if (s->daemon == NULL) {
         (void)close(fd);
-        (void)fail_listen(err, o->host, o->port, "libmicrohttpd refused");
+        (void)fail_start(s, err);
         return false;
     }
+    s->is_listening = true;
     return true;
 }
 

@@ -40,7 +40,8 @@ static const char help[] =
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* Splits the key file into lines, in place. */
+/* Splits the key file into lines, in place. Blanks around a key are none of it: a header cannot end
+ * with one. */
 static bool add_key_lines(serve_arguments *a) {
     char *rest = a->key_file;
     while (rest != NULL && *rest != '\0') {
@@ -49,7 +50,12 @@ static bool add_key_lines(serve_arguments *a) {
         if (*rest != '\0') {
             *rest++ = '\0';
         }
-        if (*line == '\0') {
+        line += strspn(line, " \t");
+        size_t n = strlen(line);
+        while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t')) {
+            line[--n] = '\0';
+        }
+        if (n == 0) {
             continue;
         }
         if (a->keys.n == LK_OPTION_LIST_MAX) {
