@@ -38,8 +38,12 @@ chat 0 'One\n/exit\nTwo\n' "$model" --temp 0 -n 1
 chat 0 'a <|im_end|> b\n/prompt\n' "$model" --temp 0 -n 1 --system "Be brief."
 has '<|im_start|>system'
 has 'a <|im_end|> b<|im_end|>'
-chat 0 '/what\n' "$model"
+chat 0 '/help\n' "$model"
 says "/retry"
+chat 0 '/what\n/system\n/clear all\n/quit\n' "$model"
+says "there is no command /what"
+says "/system needs TEXT"
+says "/clear takes nothing, not 'all'"
 chat 0 '/undo\n/tool x\n' "$model"
 says "there is no message yet"
 says "no call waits for a result"

@@ -1,6 +1,7 @@
 /* cmd_chat.c - `lockstep chat`: a conversation with a model in the terminal, through the model's
  * own chat template. Lines that begin with a slash are commands. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,19 +31,6 @@ static const char help[] =
     "  -t, --threads N       threads; never changes the output\n"
     "  --no-repack           compute from the mapped file\n\n"
     "example: lockstep chat model.gguf --system \"Answer briefly.\"\n";
-
-static const char commands_help[] =
-    "/help             this\n"
-    "/clear            forget the conversation, not the system message\n"
-    "/system TEXT      another system message; forgets the rest\n"
-    "/undo             forget the last message and its answer\n"
-    "/retry            answer the last message again\n"
-    "/audio FILE       a recording for the next message (--mmproj)\n"
-    "/tool TEXT        the result of the call that waits for one\n"
-    "/prompt           show the prompt as the model gets it\n"
-    "/save FILE        write the messages as JSON\n"
-    "/load FILE        replace them by those of a file\n"
-    "/exit             leave (or Ctrl-D)\n";
 
 static bool parse(int argc, char **argv, talk_options *o, int *exit_status) {
     const lk_sampler_params defaults = LK_SAMPLER_PARAMS_INIT;
@@ -107,7 +95,15 @@ static bool open_all(talk *t) {
         !talk_audio_open(t)) {
         return false;
     }
-    if (lk_engine_create(t->model, &params, &t->engine, &err) != LK_OK) {
+    /* Ctrl-C is this thread's to hear: others inherit that they are deaf to it. */
+    sigset_t interrupt;
+    sigset_t before;
+    (void)sigemptyset(&interrupt);
+    (void)sigaddset(&interrupt, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+    const lk_status status = lk_engine_create(t->model, &params, &t->engine, &err);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status != LK_OK) {
         return lk_console_failed("chat", &err) == 0;
     }
     t->editor = lk_line_editor_create();
@@ -146,11 +142,12 @@ static bool back(talk *t, bool keeps_message) {
     return false;
 }
 
-static void clear(talk *t) {
+static void clear(talk *t, const char *text) {
+    (void)text;
     cut(t, count(t) != 0 && has_role(t, 0, "system"));
 }
 
-static void save(const talk *t, const char *path) {
+static void save(talk *t, const char *path) {
     if (json_dump_file(t->conversation.messages, path, JSON_INDENT(2)) != 0) {
         (void)lk_console_error("chat", "cannot write %s: %s", path, strerror(errno));
     }
@@ -173,7 +170,8 @@ static void load(talk *t, const char *path) {
     free(text);
 }
 
-static void show_prompt(const talk *t) {
+static void show_prompt(talk *t, const char *text) {
+    (void)text;
     lk_chat_prompt *prompt = lk_conversation_render(&t->conversation, LK_CHAT_GENERATION_PROMPT);
     if (prompt != NULL) {
         (void)printf("%s\n", lk_chat_prompt_text(prompt, NULL));
@@ -211,38 +209,87 @@ static void set_system(talk *t, const char *text) {
     (void)lk_conversation_add(&t->conversation, "system", text, strlen(text));
 }
 
+static void undo(talk *t, const char *text) {
+    (void)text;
+    (void)back(t, false);
+}
+
+static void retry(talk *t, const char *text) {
+    (void)text;
+    if (back(t, true)) {
+        (void)talk_answer(t);
+    }
+}
+
+static void hear(talk *t, const char *path) {
+    (void)talk_audio_hear(t, path);
+}
+
+/* ---- commands ---- */
+
+static void show_help(talk *t, const char *text);
+
+typedef struct chat_command {
+    const char *name;
+    const char *argument; /* NULL: none */
+    const char *help;
+    void (*run)(talk *t, const char *argument); /* NULL: leave */
+} chat_command;
+
+static const chat_command commands[] = {
+    {"/help", NULL, "this", show_help},
+    {"/clear", NULL, "forget the conversation, not the system message", clear},
+    {"/system", "TEXT", "another system message; forgets the rest", set_system},
+    {"/undo", NULL, "forget the last message and its answer", undo},
+    {"/retry", NULL, "answer the last message again", retry},
+    {"/audio", "FILE", "a recording for the next message (--mmproj)", hear},
+    {"/tool", "TEXT", "the result of the call that waits for one", give_result},
+    {"/prompt", NULL, "show the prompt as the model gets it", show_prompt},
+    {"/save", "FILE", "write the messages as JSON", save},
+    {"/load", "FILE", "replace them by those of a file", load},
+    {"/exit", NULL, "leave (or /quit, or Ctrl-D)", NULL},
+    {"/quit", NULL, NULL, NULL},
+};
+
+static void show_help(talk *t, const char *text) {
+    (void)t;
+    (void)text;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        const chat_command *c = &commands[i];
+        if (c->help != NULL) {
+            (void)fprintf(stderr, "%-8s%-10s%s\n", c->name, c->argument != NULL ? c->argument : "",
+                          c->help);
+        }
+    }
+}
+
+static const chat_command *find_command(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
 /* A line with a slash. False: leave. */
 static bool command(talk *t, char *line) {
-    char *rest = line + strcspn(line, " ");
+    char *rest = line + strcspn(line, " \t");
     if (*rest != '\0') {
         *rest++ = '\0';
+        rest += strspn(rest, " \t");
     }
-    const bool has_rest = *rest != '\0';
-    if (strcmp(line, "/exit") == 0 || strcmp(line, "/quit") == 0) {
+    const chat_command *c = find_command(line);
+    if (c == NULL) {
+        (void)fprintf(stderr, "there is no command %.40s; /help lists all\n", line);
+    } else if (c->argument != NULL && *rest == '\0') {
+        (void)fprintf(stderr, "%s needs %s: %s\n", c->name, c->argument, c->help);
+    } else if (c->argument == NULL && *rest != '\0') {
+        (void)fprintf(stderr, "%s takes nothing, not '%.40s'\n", c->name, rest);
+    } else if (c->run == NULL) {
         return false;
-    }
-    if (strcmp(line, "/clear") == 0) {
-        clear(t);
-    } else if (strcmp(line, "/undo") == 0) {
-        (void)back(t, false);
-    } else if (strcmp(line, "/retry") == 0) {
-        if (back(t, true)) {
-            (void)talk_answer(t);
-        }
-    } else if (strcmp(line, "/prompt") == 0) {
-        show_prompt(t);
-    } else if (strcmp(line, "/system") == 0 && has_rest) {
-        set_system(t, rest);
-    } else if (strcmp(line, "/audio") == 0 && has_rest) {
-        (void)talk_audio_hear(t, rest);
-    } else if (strcmp(line, "/tool") == 0 && has_rest) {
-        give_result(t, rest);
-    } else if (strcmp(line, "/save") == 0 && has_rest) {
-        save(t, rest);
-    } else if (strcmp(line, "/load") == 0 && has_rest) {
-        load(t, rest);
     } else {
-        (void)fputs(commands_help, stderr);
+        c->run(t, rest);
     }
     return true;
 }

@@ -15,8 +15,8 @@ typedef struct lk_line_editor lk_line_editor;
 /* NULL when memory is short. */
 lk_line_editor *lk_line_editor_create(void);
 void lk_line_editor_destroy(lk_line_editor *editor); /* accepts NULL */
-/* The next message, without its last line end, into `text` (emptied first). False at the end of the
- * input, or when memory is short or the message too long. */
+/* The next message, without its last line end, into `text` (emptied first). Ctrl-C drops what is
+ * typed of it. False at the end of the input, or when memory is short or the message too long. */
 bool lk_line_editor_read(lk_line_editor *editor, lk_buffer *text);
 /* Whether a person sits there. */
 bool lk_line_editor_is_terminal(const lk_line_editor *editor);
