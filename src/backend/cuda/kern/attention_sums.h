@@ -23,6 +23,11 @@ typedef struct lk_attention_chunk {
     float p[LK_CHUNK];
 } lk_attention_chunk;
 
+/* The larger one, b where they are equal; of values, so that nothing has to be in memory. */
+LK_DEVICE float lk_larger(float a, float b) {
+    return a > b ? a : b;
+}
+
 LK_DEVICE lk_attention_sums lk_attention_nothing(void) {
     lk_attention_sums sums;
     sums.m = 0.0f;
@@ -44,7 +49,7 @@ LK_DEVICE lk_attention_sums lk_attention_weights(lk_attention_chunk *chunk, uint
     lk_attention_sums sums = lk_attention_nothing();
     float m = chunk->s[begin];
     for (uint32_t j = begin + 1; j < end; j++) {
-        m = chunk->s[j] > m ? chunk->s[j] : m;
+        m = lk_larger(chunk->s[j], m);
     }
     const uint32_t j = lk_thread();
     if (j >= begin && j < end) {
@@ -72,7 +77,7 @@ LK_DEVICE void lk_attention_fold(lk_attention_sums *all, const lk_attention_sums
         *all = *c;
         return;
     }
-    const float m = c->m > all->m ? c->m : all->m;
+    const float m = lk_larger(c->m, all->m);
     const float a = lk_expf(all->m - m);
     const float b = lk_expf(c->m - m);
     all->l = all->l * a + c->l * b;
@@ -85,7 +90,7 @@ LK_DEVICE void lk_attention_fold(lk_attention_sums *all, const lk_attention_sums
 /* The output: the head's sink (NULL: none) joins, then o / l. */
 LK_DEVICE void lk_attention_end(lk_attention_sums *all, const float *sink) {
     if (sink != NULL) {
-        const float m = *sink > all->m ? *sink : all->m;
+        const float m = lk_larger(*sink, all->m);
         const float a = lk_expf(all->m - m);
         const float b = lk_expf(*sink - m);
         all->l = all->l * a + b;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "backend/cuda/kern/launch.h"
 #include "base/bytes.h"
 #include "ops/math.h"
 #include "ops/ops.h"
@@ -198,6 +199,17 @@ LK_DEVICE float lk_exchange_float(float x, uint32_t mask) {
 /* p: aligned to 16 bytes. */
 LK_DEVICE lk_words lk_read_words(const uint32_t *p) {
     return *(const lk_words *)(const void *)p;
+}
+
+/* Likewise four numbers. */
+typedef struct lk_floats {
+    float x;
+    float y;
+    float z;
+    float w;
+} __attribute__((aligned(16))) lk_floats;
+LK_DEVICE lk_floats lk_read_floats(const float *p) {
+    return *(const lk_floats *)(const void *)p;
 }
 
 #endif

@@ -8,6 +8,14 @@
 
 #include "backend/cuda/kern/args.h"
 
+/* How the queries of rows are cut into tiles: rows and query heads of one key head in a tile, and
+ * tiles along those heads. */
+typedef struct lk_cuda_query_split {
+    uint32_t n_rows;
+    uint32_t n_heads;
+    uint32_t blocks;
+} lk_cuda_query_split;
+
 typedef struct lk_cuda_shape {
     uint32_t grid[3];
     uint32_t n_threads;
@@ -21,11 +29,20 @@ enum {
     LK_CUDA_FEW_ROWS = 4,    /* likewise for few rows */
     LK_CUDA_FEW_OUTS = 8,
     LK_CUDA_FEW_FLOAT_OUTS = LK_CUDA_WIDE / 16,
+    LK_CUDA_QUERIES = 8,   /* of a tile of attention */
     LK_CUDA_ATTENTION = 64 /* threads of a query: one for each key of a chunk */
 };
 
 static inline uint32_t lk_cuda_ceil(uint32_t n, uint32_t d) {
     return n / d + (n % d != 0 ? 1u : 0u);
+}
+static inline lk_cuda_query_split lk_cuda_split_queries(uint32_t n_heads, uint32_t n_kv_heads) {
+    const uint32_t group = n_heads / n_kv_heads;
+    lk_cuda_query_split split;
+    split.n_heads = group < LK_CUDA_QUERIES ? group : LK_CUDA_QUERIES;
+    split.n_rows = LK_CUDA_QUERIES / split.n_heads;
+    split.blocks = (group + split.n_heads - 1) / split.n_heads;
+    return split;
 }
 /* A grid of one block per row along x and per `columns` elements of it along y. */
 static inline lk_cuda_shape lk_cuda_shape_rows(uint32_t n_rows, uint32_t width) {
@@ -83,9 +100,11 @@ static inline lk_cuda_shape lk_cuda_shape_few(const lk_cuda_matrix *m, uint32_t 
                             lk_cuda_ceil(n_rows, LK_CUDA_FEW_ROWS), m->n_matrices},
                            LK_CUDA_WIDE};
 }
-/* A block for each query head and row. */
+/* A block for each tile of queries. */
 static inline lk_cuda_shape lk_cuda_shape_run_attention(const lk_cuda_run_attention_args *a) {
-    return (lk_cuda_shape){{a->n_rows, a->n_heads, 1}, LK_CUDA_ATTENTION};
+    const lk_cuda_query_split split = lk_cuda_split_queries(a->n_heads, a->n_kv_heads);
+    return (lk_cuda_shape){{lk_cuda_ceil(a->n_rows, split.n_rows), a->n_kv_heads * split.blocks, 1},
+                           LK_CUDA_WIDE};
 }
 
 static inline lk_cuda_shape lk_cuda_shape_embed(const lk_cuda_embed_args *a) {
@@ -120,15 +139,17 @@ static inline lk_cuda_shape lk_cuda_shape_kv_store(const lk_cuda_kv_store_args *
     return (lk_cuda_shape){{a->n_rows, a->kv.n_kv_heads, 2}, LK_CUDA_ATTENTION};
 }
 
-/* A block for each row and query head; in parts, for each chunk too. */
+/* A block for each tile of queries; in parts, for each row, query head and chunk. */
 static inline lk_cuda_shape lk_cuda_shape_attention(const lk_cuda_attention_args *a) {
-    return (lk_cuda_shape){{a->n_rows, a->n_heads, 1}, LK_CUDA_ATTENTION};
+    const lk_cuda_query_split split = lk_cuda_split_queries(a->n_heads, a->kv.n_kv_heads);
+    return (lk_cuda_shape){
+        {lk_cuda_ceil(a->n_rows, split.n_rows), a->kv.n_kv_heads * split.blocks, 1}, LK_CUDA_WIDE};
 }
 static inline lk_cuda_shape lk_cuda_shape_attention_parts(const lk_cuda_attention_args *a) {
     return (lk_cuda_shape){{a->max_chunks, a->n_heads, a->n_rows}, LK_CUDA_ATTENTION};
 }
 static inline lk_cuda_shape lk_cuda_shape_attention_join(const lk_cuda_attention_args *a) {
-    return lk_cuda_shape_attention(a);
+    return (lk_cuda_shape){{a->n_rows, a->n_heads, 1}, LK_CUDA_ATTENTION};
 }
 
 /* A warp for each row; one block. */

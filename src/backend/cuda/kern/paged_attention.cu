@@ -1,7 +1,7 @@
-/* paged_attention.cu - attention over the pages of sequences (section 10): a block for each query
- * head, chunks of 64 keys in order, or each chunk by a block of its own and the parts joined. Keys
- * that a query does not see are never read. */
+/* paged_attention.cu - attention over the pages of sequences (section 10): tiles of queries, chunks
+ * of 64 keys in order; or, for few rows, each chunk by a block of its own and the parts joined. */
 #include "backend/cuda/kern/attention_sums.h"
+#include "backend/cuda/kern/attention_tile.h"
 #include "backend/cuda/kern/flags.h"
 #include "backend/cuda/kern/head_groups.h"
 
@@ -160,20 +160,122 @@ LK_DEVICE void give_out(const lk_cuda_attention_args *a, uint32_t row, uint32_t 
     }
 }
 
-LK_KERNEL(attention, lk_cuda_attention_args) {
-    LK_SHARED query q;
-    LK_SHARED lk_attention_chunk chunk;
-    const uint32_t row = lk_block_x();
-    const uint32_t head = lk_block_y();
-    const uint32_t first = first_key(&a, row) / LK_CHUNK;
-    lk_attention_sums all = lk_attention_nothing();
-    prepare_query(&a, row, head, &q);
-    for (uint32_t c = first; c <= a.kv.pos[row] / LK_CHUNK; c++) {
-        lk_barrier(); /* the query is there, and the last chunk's weights were read */
-        const lk_attention_sums sums = attend(&a, row, head, c, &q, &chunk);
-        lk_attention_fold(&all, &sums, c == first);
+/* The queries of a block: rows [row, row_end) of one sequence times heads [head, head_end). */
+typedef struct query_block {
+    uint32_t row;
+    uint32_t row_end;
+    uint32_t head;
+    uint32_t n_heads;
+} query_block;
+
+/* Which keys of chunk c query i of the tile sees; by one thread for each query. */
+LK_DEVICE void set_range(const lk_cuda_attention_args *a, const query_block *b, uint32_t i,
+                         uint32_t c, lk_query_tile *tile) {
+    const uint32_t row = b->row + i / b->n_heads;
+    tile->begin[i] = 0;
+    tile->end[i] = 0;
+    if (row < b->row_end) {
+        const uint32_t first = first_key(a, row);
+        const uint32_t end = a->kv.pos[row] + 1;
+        const uint32_t at = c * LK_CHUNK;
+        if (first < at + LK_CHUNK && end > at) {
+            tile->begin[i] = first > at ? first - at : 0;
+            tile->end[i] = end - at < LK_CHUNK ? end - at : LK_CHUNK;
+        }
     }
-    give_out(&a, row, head, &all);
+}
+
+LK_DEVICE lk_key_chunk paged_chunk(const lk_cuda_attention_args *a, const query_block *b,
+                                   uint32_t c) {
+    const uint32_t kv_head = b->head / (a->n_heads / a->kv.n_kv_heads);
+    const uint32_t n = a->kv.head_dim;
+    const uint32_t first = first_key(a, b->row);
+    const uint32_t end = a->kv.pos[b->row_end - 1] + 1;
+    lk_key_chunk chunk;
+    chunk.k = lk_head_block(&a->kv, b->row, c, kv_head, false);
+    chunk.v = lk_head_block(&a->kv, b->row, c, kv_head, true);
+    chunk.k_stride = (size_t)n * lk_kv_elem_bytes(a->kv.k_format);
+    chunk.v_stride = (size_t)n * lk_kv_elem_bytes(a->kv.v_format);
+    chunk.k_d = (const float *)(const void *)(chunk.k + (size_t)LK_CHUNK * n);
+    chunk.v_d = (const float *)(const void *)(chunk.v + (size_t)LK_CHUNK * n);
+    chunk.begin = first > c * LK_CHUNK ? first - c * LK_CHUNK : 0;
+    chunk.end = end - c * LK_CHUNK < LK_CHUNK ? end - c * LK_CHUNK : LK_CHUNK;
+    return chunk;
+}
+
+LK_DEVICE void attend_block(const lk_cuda_attention_args *a, uint32_t span, const query_block *b,
+                            lk_query_tile *tile) {
+    lk_tile_shape shape;
+    shape.k_format = a->kv.k_format;
+    shape.v_format = a->kv.v_format;
+    shape.head_dim = a->kv.head_dim;
+    shape.scale = a->scale;
+    shape.soft_cap = a->soft_cap;
+    const uint32_t my_query = lk_thread() / LK_WARP;
+    const uint32_t my_row = b->row + my_query / b->n_heads;
+    lk_tile_sums all;
+    lk_tile_begin(tile, &all);
+    lk_barrier();
+    if (my_row < b->row_end) {
+        const uint32_t head = b->head + my_query % b->n_heads;
+        const size_t at = ((size_t)my_row * a->n_heads + head) * shape.head_dim;
+        lk_query_prepare(&shape, a->q + at, my_query, tile);
+    }
+    for (uint32_t c = first_key(a, b->row) / LK_CHUNK; c <= a->kv.pos[b->row_end - 1] / LK_CHUNK;
+         c++) {
+        if (lk_thread() % LK_WARP == 0) {
+            set_range(a, b, my_query, c, tile);
+        }
+        lk_barrier();
+        const lk_key_chunk chunk = paged_chunk(a, b, c);
+        lk_tile_chunk(span, &shape, &chunk, tile, &all);
+    }
+    const uint32_t k = lk_thread() % span;
+    LK_UNROLL for (uint32_t i = 0; i < LK_QUERIES * span / LK_CUDA_WIDE; i++) {
+        const uint32_t i_query = lk_thread() / span + i * (LK_CUDA_WIDE / span);
+        const uint32_t row = b->row + i_query / b->n_heads;
+        if (row < b->row_end && k < shape.head_dim) {
+            const uint32_t head = b->head + i_query % b->n_heads;
+            const float y = lk_tile_end(tile->m[i_query], tile->l[i_query], all.o[i],
+                                        a->sinks != NULL ? &a->sinks[head] : NULL);
+            a->y[((size_t)row * a->n_heads + head) * shape.head_dim + k] = y;
+            lk_check(&a->flags, row, y);
+            if (k == 0 && tile->is_bad[i_query] != 0) {
+                lk_note(&a->flags, row);
+            }
+        }
+    }
+    lk_barrier();
+}
+
+/* Rows of several sequences in a block have their turns. */
+LK_KERNEL(attention, lk_cuda_attention_args) {
+    LK_SHARED lk_query_tile tile;
+    const lk_cuda_query_split split = lk_cuda_split_queries(a.n_heads, a.kv.n_kv_heads);
+    const uint32_t group = a.n_heads / a.kv.n_kv_heads;
+    const uint32_t kv_head = lk_block_y() / split.blocks;
+    const uint32_t in_group = lk_block_y() % split.blocks * split.n_heads;
+    const uint32_t left = group - in_group;
+    query_block b;
+    b.head = kv_head * group + in_group;
+    b.n_heads = left < split.n_heads ? left : split.n_heads;
+    b.row = lk_block_x() * split.n_rows;
+    const uint32_t end = b.row + split.n_rows < a.n_rows ? b.row + split.n_rows : a.n_rows;
+    while (b.row < end) {
+        b.row_end = b.row + 1;
+        while (b.row_end < end && a.kv.first[b.row_end] == a.kv.first[b.row] &&
+               a.kv.pos[b.row_end] > a.kv.pos[b.row_end - 1]) {
+            b.row_end++;
+        }
+        if (a.kv.head_dim <= 64) {
+            attend_block(&a, 64, &b, &tile);
+        } else if (a.kv.head_dim <= 128) {
+            attend_block(&a, 128, &b, &tile);
+        } else {
+            attend_block(&a, 256, &b, &tile);
+        }
+        b.row = b.row_end;
+    }
 }
 
 LK_DEVICE float *part_of(const lk_cuda_attention_args *a, uint32_t row, uint32_t head, uint32_t i) {
