@@ -1,7 +1,8 @@
 /* matmul.c - how fast the quantised matrix products are, beside what the machine could do: GB/s of
  * weights and GOPS, as shares of the read bandwidth and of the int8 peak of one thread. Weights are
- * strips; every call takes the next 64 outputs of a matrix that no cache holds. One thread, thread
- * CPU time, best of many samples: other programs count as little as possible.
+ * strips; every call takes the next 64 outputs (256 with more than 16 rows) of a matrix that no
+ * cache holds. One thread, thread CPU time, best of many samples: other programs count as little
+ * as possible.
  *
  *     bench_matmul [COLUMNS [PART-OF-A-FORMAT'S-NAME]] */
 #include <stdio.h>
@@ -17,7 +18,8 @@
 #include "lk/context.h"
 #include "quant/strip.h"
 
-enum { OUT = 64, MATRIX_BYTES = 384 << 20, MAX_COLUMNS = 1 << 16 };
+/* Outputs of a call: with many rows as many as a task of a backend has. */
+enum { OUT = 64, OUT_MANY = 256, MANY_ROWS = 17, MATRIX_BYTES = 384 << 20, MAX_COLUMNS = 1 << 16 };
 static const double seconds_each = 0.25;
 static const double seconds_of_sample = 1e-3;
 
@@ -85,8 +87,12 @@ static lk_act_rows make_rows(const lk_format *format, size_t n, size_t n_rows) {
     float *d = get(n_rows * (n / 32) * sizeof *d);
     int16_t *sums = get(n_rows * (n / LK_SUBGROUP) * sizeof *sums);
     uint32_t state = 5;
-    for (size_t k = 0; k < n_rows * stride; k++) {
-        q[k] = (int8_t)((int)(next_random(&state) % 255) - 127);
+    for (size_t k = 0; k < n_rows * stride; k++) { /* a bell, as a quantiser makes; few are large */
+        int sum = 0;
+        for (int i = 0; i < 6; i++) {
+            sum += (int)(next_random(&state) % 43) - 21;
+        }
+        q[k] = (int8_t)sum;
     }
     for (size_t k = 0; k < n_rows * (n / 32); k++) {
         d[k] = 0.01f;
@@ -111,11 +117,11 @@ static void free_rows(const lk_act_rows *x) {
 
 /* Seconds of a call in the fastest sample. */
 static double time_rows(const lk_format *format, lk_matmul_strip_fn *fn, const uint8_t *matrix,
-                        const lk_act_rows *x) {
+                        const lk_act_rows *x, size_t n_out) {
     const size_t call_bytes =
         lk_strip_shape_of(format->block_elems, format->block_bytes, x->n).bytes *
-        (OUT / LK_STRIP_ROWS);
-    float *y = get(x->n_rows * OUT * sizeof *y);
+        (n_out / LK_STRIP_ROWS);
+    float *y = get(x->n_rows * n_out * sizeof *y);
     double best = 1e30;
     size_t at = 0;
     const double begin = cpu_s();
@@ -124,7 +130,7 @@ static double time_rows(const lk_format *format, lk_matmul_strip_fn *fn, const u
         uint32_t n_calls = 0;
         for (; end - now < seconds_of_sample;
              n_calls++) { /* one alone is too short for the clock */
-            fn(format, matrix + at, 0, OUT, x, y, OUT);
+            fn(format, matrix + at, 0, n_out, x, y, n_out);
             at = at + 2 * call_bytes <= MATRIX_BYTES ? at + call_bytes : 0;
             end = cpu_s();
         }
@@ -132,20 +138,21 @@ static double time_rows(const lk_format *format, lk_matmul_strip_fn *fn, const u
         best = each < best ? each : best;
         now = end;
     }
-    lk_huge_pages_free(lk_allocator_or_default(NULL), y, x->n_rows * OUT * sizeof *y);
+    lk_huge_pages_free(lk_allocator_or_default(NULL), y, x->n_rows * n_out * sizeof *y);
     return best;
 }
 
 static void bench_format(const lk_format *format, lk_matmul_strip_fn *fn, const char *isa,
                          const uint8_t *matrix, size_t n, const limits *limit) {
     static const size_t counts[] = {1, 2, 3, 4, 8, 16, 64, 512};
-    const double bytes =
-        (double)lk_strip_shape_of(format->block_elems, format->block_bytes, n).bytes *
-        (OUT / LK_STRIP_ROWS);
+    const double strip_bytes =
+        (double)lk_strip_shape_of(format->block_elems, format->block_bytes, n).bytes;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         const lk_act_rows x = make_rows(format, n, counts[i]);
-        const double s = time_rows(format, fn, matrix, &x);
-        const double ops = 2.0 * (double)n * (double)OUT * (double)counts[i];
+        const size_t n_out = counts[i] < MANY_ROWS ? OUT : OUT_MANY;
+        const double s = time_rows(format, fn, matrix, &x, n_out);
+        const double bytes = strip_bytes * (double)(n_out / LK_STRIP_ROWS);
+        const double ops = 2.0 * (double)n * (double)n_out * (double)counts[i];
         (void)printf("%-7s %-7s %4zu rows %8.2f GB/s %4.0f %% %9.1f GOPS %4.0f %%\n", format->name,
                      isa, counts[i], bytes / s / 1e9,
                      limit->read > 0.0 ? 100.0 * bytes / s / limit->read : 0.0, ops / s / 1e9,
