@@ -10,7 +10,8 @@ enum {
     MAX_TILE = 256,     /* with many rows, which kernels arrange once for all outputs of a task */
     MAX_TILE_FEW = 512, /* with few: weights are asked for ahead only within a task */
     FEW_ROWS = 16,
-    TASKS_PER_THREAD = 8,
+    TASKS_PER_THREAD_FEW = 8,
+    TASKS_PER_THREAD = 4, /* with many rows: what is arranged once serves more outputs */
     MAX_TOGETHER = 16
 };
 
@@ -76,8 +77,10 @@ lk_cpu_operand lk_cpu_operand_of(lk_cpu_prep prep, const lk_cpu_prepared *prepar
 }
 
 uint32_t lk_cpu_tile(const lk_backend *b, size_t n_out, uint32_t n_rows) {
-    const size_t most = n_rows <= FEW_ROWS ? MAX_TILE_FEW : MAX_TILE;
-    const size_t wanted = n_out / ((size_t)b->n_threads * TASKS_PER_THREAD);
+    const bool is_few = n_rows <= FEW_ROWS;
+    const size_t most = is_few ? MAX_TILE_FEW : MAX_TILE;
+    const size_t n_tasks = b->n_threads * (is_few ? TASKS_PER_THREAD_FEW : TASKS_PER_THREAD);
+    const size_t wanted = n_out / n_tasks;
     const size_t tile = wanted / MIN_TILE * MIN_TILE;
     return tile < MIN_TILE ? MIN_TILE : (uint32_t)(tile > most ? most : tile);
 }

@@ -17,6 +17,7 @@
 #include "backend/cpu/kern/unpack_block256.h"
 #include "backend/cpu/kern/unpack_block32.h"
 #if defined(__AVX512F__)
+#include "backend/cpu/kern/matmul_side_avx512.h"
 #include "backend/cpu/kern/matmul_zip_avx512.h"
 #endif
 
@@ -86,6 +87,10 @@ LK_INLINE void lk_matmul_matrix(lk_tile_kind kind, const lk_tile_matrix *m, size
 #if defined(__AVX512F__)
     if (kind.is_zipped) {
         lk_matmul_zipped(kind, m, o_begin, o_end, x, y, y_stride);
+        return;
+    }
+    if (kind.block_elems == 32 && x->n_rows >= LK_SIDE_MIN_ROWS) {
+        lk_matmul_side(kind, m, o_begin, o_end, x, y, y_stride);
         return;
     }
 #endif

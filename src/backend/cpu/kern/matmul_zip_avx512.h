@@ -12,7 +12,13 @@
 #include "backend/cpu/kern/unpack_block256.h"
 #include "ops/ops.h"
 
-enum { LK_ZIP_ROWS = 64, LK_ZIP_SIDE = 8, LK_ZIP_STRIPS = 16, LK_ZIP_SMALL = 1023 };
+enum {
+    LK_ZIP_ROWS = 64,
+    LK_ZIP_SUM_ROWS = LK_ZIP_ROWS + 1, /* sums of two strips are not 4096 bytes apart */
+    LK_ZIP_SIDE = 8,
+    LK_ZIP_STRIPS = 16,
+    LK_ZIP_SMALL = 1023
+};
 
 /* 256 columns of up to LK_ZIP_ROWS activation rows, used by LK_ZIP_STRIPS strips. */
 typedef struct lk_zip_rows {
@@ -193,21 +199,54 @@ LK_INLINE void lk_zip_tile(lk_tile_kind kind, const lk_tile *tile, const lk_zip_
     }
 }
 
-/* The weights of the tile two further than strip i of n_strips from output o and column k on: all
- * strips have their turn with a slice of rows. A wish may go beyond the matrix. */
-LK_INLINE const uint8_t *lk_zip_ahead(lk_tile_kind kind, const lk_tile_matrix *m, size_t o,
-                                      size_t k, size_t i, size_t n_strips) {
+/* The weights of the tile two further than strip i of n_strips from output o and column k on, in
+ * slices of `width` columns: all strips have their turn with a slice of rows. A wish may go beyond
+ * the matrix. */
+LK_INLINE const uint8_t *lk_slice_ahead(lk_tile_kind kind, const lk_tile_matrix *m, size_t o,
+                                        size_t k, size_t width, size_t i, size_t n_strips) {
     lk_tile_copy none; /* strips are never copied */
     const size_t next = (i + 2) % n_strips;
     const bool is_next_slice = i + 2 >= n_strips;
-    const size_t k_next = is_next_slice && k + LK_TILE_ELEMS < m->n ? k + LK_TILE_ELEMS : k;
+    const size_t k_next = is_next_slice && k + width < m->n ? k + width : k;
     return lk_tile_source_at(kind, m, o + LK_TILE_ROWS * next, k_next, 1, &none).p;
+}
+
+/* Asks for what is needed soon, a share for each strip i of n_strips: the next slice of `width`
+ * (constant) columns of the rows, whose lines are too far apart for the processor to foresee, and
+ * the lines of the outputs, y those of row r, spread over all slices of the sum. */
+LK_INLINE void lk_slice_fetch(const lk_act_rows *x, size_t r, size_t n_rows, size_t k, size_t width,
+                              size_t i, size_t n_strips, const float *y, size_t y_stride) {
+    const size_t share = (n_rows + n_strips - 1) / n_strips;
+    const size_t end = share * (i + 1) < n_rows ? share * (i + 1) : n_rows;
+    for (size_t j = share * i; j < end && k + width < x->n; j++) {
+        const int8_t *q = x->q + (r + j) * x->q_stride + k + width;
+#pragma GCC unroll 4
+        for (size_t at = 0; at < width; at += 64) {
+            __builtin_prefetch(q + at, 0, 2);
+        }
+    }
+    for (size_t j = n_rows * k / x->n; j < n_rows * (k + width) / x->n && j < n_rows; j++) {
+        __builtin_prefetch(y + j * y_stride, 1, 2);
+    }
+}
+
+/* n_out outputs of n_rows rows, from sums strip by strip. */
+LK_INLINE void lk_slice_put(float (*acc)[LK_ZIP_SUM_ROWS][LK_TILE_ROWS], size_t n_rows,
+                            size_t n_out, float *y, size_t y_stride) {
+    for (size_t i = 0; i < n_rows; i++) {
+        float *to = y + i * y_stride;
+        for (size_t j = 0; LK_TILE_ROWS * j < n_out; j++) {
+            const size_t left = n_out - LK_TILE_ROWS * j;
+            const __mmask16 valid = (__mmask16)(left < LK_TILE_ROWS ? (1u << left) - 1u : 0xffffu);
+            _mm512_mask_storeu_ps(to + LK_TILE_ROWS * j, valid, _mm512_load_ps(acc[j][i]));
+        }
+    }
 }
 
 /* Outputs [o_begin, o_end). */
 LK_INLINE void lk_matmul_zipped(lk_tile_kind kind, const lk_tile_matrix *m, size_t o_begin,
                                 size_t o_end, const lk_act_rows *x, float *y, size_t y_stride) {
-    alignas(64) float acc[LK_ZIP_STRIPS][LK_ZIP_ROWS][LK_TILE_ROWS];
+    alignas(64) float acc[LK_ZIP_STRIPS][LK_ZIP_SUM_ROWS][LK_TILE_ROWS];
     enum { OUTPUTS = LK_ZIP_STRIPS * LK_TILE_ROWS };
     lk_zip_rows rows;
     lk_tile tile;
@@ -222,23 +261,16 @@ LK_INLINE void lk_matmul_zipped(lk_tile_kind kind, const lk_tile_matrix *m, size
                 for (size_t i = 0; i < n_strips; i++) {
                     const lk_tile_source s =
                         lk_tile_source_at(kind, m, o + LK_TILE_ROWS * i, k, 1, &copy);
-                    tile.ahead = s.is_strips ? lk_zip_ahead(kind, m, o, k, i, n_strips) : tile.w[0];
+                    tile.ahead = s.is_strips
+                                     ? lk_slice_ahead(kind, m, o, k, LK_TILE_ELEMS, i, n_strips)
+                                     : tile.w[0];
                     lk_tile_unpack_block256(kind, s, &tile);
-                    for (size_t j = 0; j < n_rows && k + LK_TILE_ELEMS == x->n; j++) {
-                        __builtin_prefetch(y + (r + j) * y_stride + o + LK_TILE_ROWS * i, 1);
-                    }
+                    lk_slice_fetch(x, r, n_rows, k, LK_TILE_ELEMS, i, n_strips,
+                                   y + r * y_stride + o + LK_TILE_ROWS * i, y_stride);
                     lk_zip_tile(kind, &tile, &rows, n_rows, k == 0, acc[i]);
                 }
             }
-            for (size_t i = 0; i < n_rows; i++) {
-                float *to = y + (r + i) * y_stride + o;
-                for (size_t j = 0; j < n_strips; j++) {
-                    const size_t left = n_out - LK_TILE_ROWS * j;
-                    const __mmask16 valid =
-                        (__mmask16)(left < LK_TILE_ROWS ? (1u << left) - 1u : 0xffffu);
-                    _mm512_mask_storeu_ps(to + LK_TILE_ROWS * j, valid, _mm512_load_ps(acc[j][i]));
-                }
-            }
+            lk_slice_put(acc, n_rows, n_out, y + r * y_stride + o, y_stride);
         }
     }
 }
