@@ -40,6 +40,7 @@ static bool terminal_open(terminal *t) {
         t->fd >= 0 && grantpt(t->fd) == 0 && unlockpt(t->fd) == 0 ? ptsname(t->fd) : NULL;
     t->pid = name != NULL ? fork() : -1;
     if (t->pid == 0) {
+        (void)close(t->fd); /* else the chat would keep its own terminal open */
         (void)setsid();
         start_chat(name);
     }
