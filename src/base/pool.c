@@ -8,7 +8,7 @@
  * holds a task.
  */
 #if defined(__linux__)
-#define _GNU_SOURCE /* sched_getcpu */
+#define _GNU_SOURCE /* sched_getcpu, sched_setaffinity */
 #endif
 #include "base/pool.h"
 
@@ -32,10 +32,11 @@ enum { WORKER_SPIN_NS = 50000, CALLER_SPIN_NS = 30000, PAUSES_PER_LOOK = 16 };
 
 /* A worker that has kept the caller waiting for STALL_NS beyond what a task takes stands back for a
  * while, so that the caller goes on alone at the full speed of the processor that is left. One that
- * the system has put on the caller's processor sleeps for a moment: it took nothing yet, and when
- * it wakes the system looks for another place. Both become longer while it happens again. */
+ * the system has put on the caller's processor asks for another one. If it was moved only just now,
+ * it sleeps for a moment instead: it took nothing yet. Both pauses become longer while it happens
+ * again. */
 enum { STALL_NS = 200000, WELL_NS = 8000000 };
-enum { FIRST_MOMENT_NS = 100000, LAST_MOMENT_NS = 4000000 };
+enum { FIRST_MOMENT_NS = 100000, LAST_MOMENT_NS = 4000000, MOVE_AGAIN_NS = 1000000 };
 enum { FIRST_BREAK_NS = 4000000, LAST_BREAK_NS = 64000000 };
 
 enum { TASKS_SHIFT = 32, CACHE_LINE = 64 };
@@ -48,6 +49,7 @@ typedef struct worker {
     atomic_bool is_late; /* set by the caller */
     int64_t break_ns;    /* how long it stood back the last time; 0: never yet */
     int64_t since;       /* when it came back */
+    int64_t moved;       /* when it last asked for another processor */
 } worker;
 
 struct lk_pool {
@@ -136,6 +138,31 @@ static bool is_at_caller(const worker *self) {
     return cpu >= 0 && cpu == atomic_load_explicit(&self->pool->caller_cpu, memory_order_relaxed);
 }
 
+/* Has the system move this thread to a processor that is not the caller's, where there is one. It
+ * may go back: what it is allowed is as before. */
+static bool move_away(worker *self) {
+#if defined(__linux__)
+    cpu_set_t allowed;
+    const int cpu = here();
+    const int64_t now = now_ns();
+    if (now - self->moved < MOVE_AGAIN_NS || sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
+        cpu < 0 || cpu >= CPU_SETSIZE || CPU_COUNT(&allowed) < 2) {
+        return false;
+    }
+    cpu_set_t others = allowed;
+    CPU_CLR((size_t)cpu, &others);
+    self->moved = now;
+    if (sched_setaffinity(0, sizeof others, &others) != 0) {
+        return false;
+    }
+    (void)sched_setaffinity(0, sizeof allowed, &allowed);
+    return true;
+#else
+    (void)self;
+    return false;
+#endif
+}
+
 /* Leaves the processor to others: for `first`, or twice as long as the last time if that was just
  * now, but not more than `last`. */
 static void stand_back(worker *self, int64_t first, int64_t last) {
@@ -188,7 +215,7 @@ static void *worker_main(void *arg) {
             stand_back(self, FIRST_BREAK_NS, LAST_BREAK_NS);
             continue;
         }
-        if (is_at_caller(self)) {
+        if (is_at_caller(self) && !move_away(self)) {
             stand_back(self, FIRST_MOMENT_NS, LAST_MOMENT_NS);
             continue;
         }
