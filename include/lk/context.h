@@ -172,8 +172,9 @@ LK_API lk_status lk_sequence_load(lk_context *context, int32_t seq, const char *
 LK_API void lk_context_cancel(lk_context *context);
 
 /* Counters since creation, to see that work was shared. Index of `kernel_rows`: kernel calls of the
- * matrix products with 1, 2, 3, 4, 5..16 and more than 16 rows. `mixed_calls`: the same, counting
- * only calls whose rows belong to at least two sequences. */
+ * matrix products with 1, 2, 3, 4, 5..16 and more than 16 rows, as planned: threads that are done
+ * early take over parts of a call. `mixed_calls`: the same, counting only calls whose rows belong
+ * to at least two sequences. */
 typedef struct lk_context_stats {
     size_t struct_size;
     uint64_t n_steps; /* micro-batches */

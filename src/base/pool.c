@@ -62,6 +62,8 @@ struct lk_pool {
     atomic_bool caller_sleeps;
     atomic_bool stop;
     atomic_int caller_cpu;
+    _Atomic(lk_pool_idle_fn) idle; /* NULL: nothing to do */
+    void *idle_arg;
 
     const lk_allocator *allocator;
     worker *workers; /* [n_threads - 1] */
@@ -79,6 +81,14 @@ static inline void spin_pause(void) {
 #elif defined(__aarch64__)
     __asm__ volatile("isb");
 #endif
+}
+
+/* One look's worth of waiting. */
+static inline void wait_a_little(lk_pool *pool, uint32_t i_thread) {
+    const lk_pool_idle_fn idle = atomic_load_explicit(&pool->idle, memory_order_acquire);
+    if (idle == NULL || !idle(pool->idle_arg, i_thread)) {
+        spin_pause();
+    }
 }
 
 static int64_t now_ns(void) {
@@ -183,14 +193,14 @@ static void stand_back(worker *self, int64_t first, int64_t last) {
     self->since = now;
 }
 
-static void wait_for_run(lk_pool *pool) {
+static void wait_for_run(lk_pool *pool, uint32_t i_thread) {
     const int64_t end = now_ns() + WORKER_SPIN_NS;
     do {
         for (int i = 0; i < PAUSES_PER_LOOK; i++) {
             if (worker_has_news(pool)) {
                 return;
             }
-            spin_pause();
+            wait_a_little(pool, i_thread);
         }
     } while (now_ns() < end);
     (void)pthread_mutex_lock(&pool->lock);
@@ -207,7 +217,7 @@ static void *worker_main(void *arg) {
     lk_pool *pool = self->pool;
     (void)lk_fpenv_enter();
     for (;;) {
-        wait_for_run(pool);
+        wait_for_run(pool, self->i_thread);
         if (atomic_load_explicit(&pool->stop, memory_order_acquire)) {
             return NULL;
         }
@@ -315,7 +325,7 @@ static void wait_for_tasks(lk_pool *pool, uint32_t n_tasks, int64_t task_ns) {
             if (run_is_done(pool, n_tasks)) {
                 return;
             }
-            spin_pause();
+            wait_a_little(pool, 0);
         }
     } while (now_ns() < end);
     (void)pthread_mutex_lock(&pool->lock);
@@ -334,7 +344,17 @@ static void wait_for_tasks(lk_pool *pool, uint32_t n_tasks, int64_t task_ns) {
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
+void lk_pool_set_idle(lk_pool *pool, lk_pool_idle_fn fn, void *arg) {
+    pool->idle_arg = arg;
+    atomic_store_explicit(&pool->idle, fn, memory_order_release);
+}
+
 void lk_pool_run(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks) {
+    lk_pool_run_spans(pool, fn, arg, n_tasks, 1);
+}
+
+void lk_pool_run_spans(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks,
+                       uint32_t n_spans) {
     assert(n_tasks <= LK_POOL_MAX_TASKS);
     if (pool->n_threads == 1 || n_tasks <= 1) {
         for (uint32_t i = 0; i < n_tasks; i++) {
@@ -359,6 +379,8 @@ void lk_pool_run(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks) {
         n_own++;
     }
     if (!run_is_done(pool, n_tasks)) {
-        wait_for_tasks(pool, n_tasks, n_own == 0 ? LAST_BREAK_NS : (now_ns() - start) / n_own);
+        const int64_t n_pieces = (int64_t)n_own * n_spans;
+        wait_for_tasks(pool, n_tasks,
+                       n_pieces == 0 ? LAST_BREAK_NS : (now_ns() - start) / n_pieces);
     }
 }

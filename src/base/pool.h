@@ -6,6 +6,8 @@
 #ifndef LK_BASE_POOL_H
 #define LK_BASE_POOL_H
 
+#include <stdbool.h>
+
 #include "lk/base.h"
 
 #define LK_POOL_MAX_THREADS 256
@@ -22,5 +24,14 @@ void lk_pool_destroy(lk_pool *pool); /* accepts NULL; joins all workers */
 uint32_t lk_pool_n_threads(const lk_pool *pool);
 /* Runs all tasks and returns when all are done. n_tasks 0 returns at once. */
 void lk_pool_run(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks);
+/* The same for tasks that share their work among themselves, about n_spans pieces of it each, so
+ * that whoever is late is only waited for while it holds a piece. */
+void lk_pool_run_spans(lk_pool *pool, lk_pool_fn fn, void *arg, uint32_t n_tasks, uint32_t n_spans);
+
+/* What threads do while they wait for a task or for those of others: fn is called over and over
+ * until it returns false, and again after the next run. It must be short (a microsecond), and may
+ * be called at any time after this from any thread of the pool. Once, before the first run. */
+typedef bool (*lk_pool_idle_fn)(void *arg, uint32_t i_thread);
+void lk_pool_set_idle(lk_pool *pool, lk_pool_idle_fn fn, void *arg);
 
 #endif

@@ -11,4 +11,13 @@ static inline void lk_prefetch(const void *address) {
 #endif
 }
 
+/* The same into the second-level cache: what is read in a while. */
+static inline void lk_prefetch_early(const void *address) {
+#if defined(__GNUC__)
+    __builtin_prefetch(address, 0, 2);
+#else
+    (void)address;
+#endif
+}
+
 #endif

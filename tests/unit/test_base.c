@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "lk_test.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
 LK_TEST(status_names) {
@@ -124,6 +125,46 @@ static void late_task(void *arg, uint32_t i_task, uint32_t i_thread) {
     }
 }
 
+/* Tasks that take pieces of one heap, and threads that do something else while they wait. */
+typedef struct heap_job {
+    atomic_uint next;
+    atomic_uint n_idle;
+    uint32_t sums[64];
+} heap_job;
+
+static void heap_task(void *arg, uint32_t i_task, uint32_t i_thread) {
+    (void)i_task;
+    (void)i_thread;
+    heap_job *job = arg;
+    for (uint32_t i = atomic_fetch_add(&job->next, 1u); i < 64;
+         i = atomic_fetch_add(&job->next, 1u)) {
+        job->sums[i] += i + 1;
+    }
+}
+
+static bool idle_task(void *arg, uint32_t i_thread) {
+    heap_job *job = arg;
+    return i_thread < 8 && atomic_fetch_add(&job->n_idle, 1u) % 3 != 0;
+}
+
+LK_TEST(pool_runs_spans_and_idles) {
+    for (uint32_t n_threads = 1; n_threads <= 4; n_threads++) {
+        lk_pool *pool = NULL;
+        lk_error err;
+        REQUIRE_OK(lk_pool_create(NULL, n_threads, &pool, &err), err);
+        heap_job job = {.sums = {0}};
+        lk_pool_set_idle(pool, idle_task, &job);
+        for (int run = 0; run < 200; run++) {
+            atomic_store(&job.next, 0u);
+            lk_pool_run_spans(pool, heap_task, &job, n_threads, 64 / n_threads);
+        }
+        for (uint32_t i = 0; i < 64; i++) {
+            CHECK(job.sums[i] == 200 * (i + 1));
+        }
+        lk_pool_destroy(pool);
+    }
+}
+
 /* Workers that keep the caller waiting, stand back, come back, sleep between runs, and are told to
  * end meanwhile. */
 LK_TEST(pool_waits_for_late_workers) {
@@ -165,5 +206,5 @@ LK_TEST(fp_mode_is_restored) {
 
 LK_TEST_MAIN(LK_RUN(status_names), LK_RUN(messages_are_printable), LK_RUN(half_round_trip),
              LK_RUN(sha256_vectors), LK_RUN(philox_vectors), LK_RUN(pool_runs_every_task_once),
-             LK_RUN(pool_waits_for_late_workers), LK_RUN(checked_sizes),
-             LK_RUN(fp_mode_is_restored))
+             LK_RUN(pool_runs_spans_and_idles), LK_RUN(pool_waits_for_late_workers),
+             LK_RUN(checked_sizes), LK_RUN(fp_mode_is_restored))

@@ -7,6 +7,7 @@
 #ifndef LK_BACKEND_CPU_CPU_H
 #define LK_BACKEND_CPU_CPU_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 
 #include "backend/backend.h"
@@ -61,6 +62,14 @@ typedef struct lk_cpu_moe {
     lk_cpu_prepared hidden[LK_CPU_PREP_COUNT]; /* [assignments, n_ff] */
 } lk_cpu_moe;
 
+/* What a thread has to do in a product (cpu_share.c), in cache lines of its own. */
+typedef struct lk_cpu_thread {
+    alignas(64) atomic_ullong region;  /* units begin << 32 | end that nobody has taken */
+    alignas(64) atomic_uintptr_t next; /* first weights of its region of the product to come, 0 */
+    uintptr_t ahead;                   /* `next` as the thread saw it last ... */
+    size_t n_asked;                    /* ... and the bytes from there on that it has asked for */
+} lk_cpu_thread;
+
 enum { LK_CPU_UNITS_PER_THREAD = 16 };
 
 struct lk_backend {
@@ -70,6 +79,7 @@ struct lk_backend {
     lk_cpu_kernels kernels;
     lk_pool *pool;
     uint32_t n_threads;
+    lk_cpu_thread *threads; /* [n_threads] */
 
     size_t page_bytes;
     size_t window_page_bytes;
@@ -138,8 +148,22 @@ void lk_cpu_collect(lk_backend *b, const lk_node *node);
  * worth waking the pool (cost: rough count of elements per row), else on all threads. */
 typedef void lk_cpu_rows_fn(void *arg, uint32_t begin, uint32_t end);
 void lk_cpu_for_rows(lk_backend *b, lk_cpu_rows_fn *fn, void *arg, uint32_t n_rows, size_t cost);
+bool lk_cpu_is_worth_sharing(size_t cost);
 /* Runs n_tasks tasks, likewise (cost: of all together). */
 void lk_cpu_for_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks, size_t cost);
+
+/* --- cpu_share.c */
+
+/* Runs fn for units 0 .. n_units-1 of one kind, in spans of `most` at most, on all threads. */
+typedef void lk_cpu_span_fn(void *arg, uint32_t begin, uint32_t end);
+void lk_cpu_share(lk_backend *b, lk_cpu_span_fn *fn, void *arg, uint32_t n_units, uint32_t most);
+/* Where the units of a thread begin. */
+uint32_t lk_cpu_region_begin(const lk_backend *b, uint32_t n_units, uint32_t i_thread);
+/* Says what a thread will read in the next product (NULL: nothing is known). */
+void lk_cpu_announce(lk_backend *b, uint32_t i_thread, const uint8_t *weights);
+/* Asks for a little of that; false when enough is under way. An lk_pool_idle_fn, and called by the
+ * thread that runs the step between what it does alone. */
+bool lk_cpu_ask_ahead(void *backend, uint32_t i_thread);
 
 /* --- cpu_matmul.c */
 
@@ -175,6 +199,8 @@ void lk_cpu_multiply(lk_backend *b, const lk_cpu_product *product, uint32_t begi
 void lk_cpu_count(lk_backend *b, uint32_t n_rows, bool mixed, uint32_t n_calls);
 /* The matrix products of nodes [begin, end), which read the same value. */
 void lk_cpu_run_matmul(lk_backend *b, const lk_node *begin, const lk_node *end);
+/* Announces the weights of such nodes. */
+void lk_cpu_announce_matmul(lk_backend *b, const lk_node *begin, const lk_node *end);
 
 /* --- the other operators */
 

@@ -139,6 +139,7 @@ static void carve_encoder(lk_backend *b, layout *l) {
 static void carve_all(lk_backend *b, layout *l, const moe_sizes *sizes) {
     const lk_graph *graph = b->graph;
     const size_t max_rows = b->params.max_rows;
+    b->threads = carve(l, b->n_threads, sizeof *b->threads);
     b->kv_offset = carve(l, graph->n_kv_layers, sizeof *b->kv_offset);
     b->arena = carve(l, times(l, graph->arena_floats, max_rows), sizeof *b->arena);
     carve_prepared(l, b->prepared, max_rows);
@@ -230,6 +231,13 @@ static lk_status allocate(lk_backend *b, lk_error *err) {
     for (uint32_t r = 0; r < b->params.max_rows; r++) {
         atomic_init(&b->bad[r], 0u);
     }
+    for (uint32_t i = 0; i < b->n_threads; i++) {
+        atomic_init(&b->threads[i].region, 0u);
+        atomic_init(&b->threads[i].next, 0u);
+        b->threads[i].ahead = 0;
+        b->threads[i].n_asked = 0;
+    }
+    lk_pool_set_idle(b->pool, lk_cpu_ask_ahead, b);
     for (uint32_t i = 0; i < b->n_threads * LK_CPU_UNITS_PER_THREAD; i++) {
         atomic_init(&b->n_ranges_done[i], 0u);
     }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "quant/strip.h"
+
 enum {
     MIN_TILE = 16,
     MAX_TILE = 256,     /* with many rows, which kernels arrange once for all outputs of a task */
@@ -185,26 +187,31 @@ static lk_cpu_operand prepare(lk_backend *b, const lk_node *node, const lk_weigh
     return lk_cpu_operand_of(prep, &b->prepared[prep], x, info->width, 0);
 }
 
-/* Products that run together, and the first task of each. */
+/* Products that run together, and the first unit of each: sixteen outputs, or what is left. */
 typedef struct matmul_job {
     lk_backend *b;
     uint32_t n_products;
-    uint32_t tile;
-    uint32_t first_task[MAX_TOGETHER + 1];
+    uint32_t first_unit[MAX_TOGETHER + 1];
     lk_cpu_product products[MAX_TOGETHER];
 } matmul_job;
 
-static void run_tile(void *arg, uint32_t i_task, uint32_t i_thread) {
-    (void)i_thread;
+static uint32_t units_of(uint32_t n_out) {
+    return (n_out + MIN_TILE - 1) / MIN_TILE;
+}
+
+static void run_span(void *arg, uint32_t begin, uint32_t end) {
     const matmul_job *job = arg;
-    uint32_t i = 0;
-    while (i_task >= job->first_task[i + 1]) {
-        i++;
+    for (uint32_t i = 0; begin < end; i++) {
+        if (begin >= job->first_unit[i + 1]) {
+            continue;
+        }
+        const lk_cpu_product *product = &job->products[i];
+        const uint32_t stop = end < job->first_unit[i + 1] ? end : job->first_unit[i + 1];
+        const uint32_t o_end = (stop - job->first_unit[i]) * MIN_TILE;
+        lk_cpu_multiply(job->b, product, (begin - job->first_unit[i]) * MIN_TILE,
+                        o_end < product->n_out ? o_end : product->n_out);
+        begin = stop;
     }
-    const lk_cpu_product *product = &job->products[i];
-    const uint32_t begin = (i_task - job->first_task[i]) * job->tile;
-    const uint32_t left = product->n_out - begin;
-    lk_cpu_multiply(job->b, product, begin, begin + (left < job->tile ? left : job->tile));
 }
 
 static void run_together(lk_backend *b, const lk_node *begin, const lk_node *end) {
@@ -212,26 +219,30 @@ static void run_together(lk_backend *b, const lk_node *begin, const lk_node *end
     size_t n_out = 0;
     for (const lk_node *node = begin; node < end; node++) {
         const lk_value_info *out = &b->graph->values[node->out];
-        job.products[job.n_products++] = (lk_cpu_product){.w = node->w,
-                                                          .data = node->w->data,
-                                                          .strips = node->strips,
-                                                          .n_out = out->width,
-                                                          .in = prepare(b, node, node->w),
-                                                          .n_rows = lk_cpu_n_rows(b, out->space),
-                                                          .y = lk_cpu_value(b, node->out),
-                                                          .y_stride = out->width,
-                                                          .space = out->space};
+        const uint32_t i = job.n_products++;
+        job.products[i] = (lk_cpu_product){.w = node->w,
+                                           .data = node->w->data,
+                                           .strips = node->strips,
+                                           .n_out = out->width,
+                                           .in = prepare(b, node, node->w),
+                                           .n_rows = lk_cpu_n_rows(b, out->space),
+                                           .y = lk_cpu_value(b, node->out),
+                                           .y_stride = out->width,
+                                           .space = out->space};
+        job.first_unit[i + 1] = job.first_unit[i] + units_of(out->width);
         n_out += out->width;
     }
-    job.tile = lk_cpu_tile(b, n_out, job.products[0].n_rows);
+    const uint32_t n_rows = job.products[0].n_rows;
+    const uint32_t most = lk_cpu_tile(b, n_out, n_rows) / MIN_TILE;
     for (uint32_t i = 0; i < job.n_products; i++) {
-        const lk_cpu_product *product = &job.products[i];
-        const uint32_t n_tasks = (product->n_out + job.tile - 1) / job.tile;
-        job.first_task[i + 1] = job.first_task[i] + n_tasks;
-        lk_cpu_count(b, product->n_rows, b->mixed[product->space], n_tasks);
+        const uint32_t n_units = job.first_unit[i + 1] - job.first_unit[i];
+        lk_cpu_count(b, n_rows, b->mixed[job.products[i].space], (n_units + most - 1) / most);
     }
-    const size_t cost = n_out * job.products[0].in.width * job.products[0].n_rows;
-    lk_cpu_for_tasks(b, run_tile, &job, job.first_task[job.n_products], cost);
+    if (lk_cpu_is_worth_sharing(n_out * job.products[0].in.width * n_rows)) {
+        lk_cpu_share(b, run_span, &job, job.first_unit[job.n_products], most);
+    } else {
+        run_span(&job, 0, job.first_unit[job.n_products]);
+    }
     lk_cpu_collect(b, begin);
 }
 
@@ -240,5 +251,33 @@ void lk_cpu_run_matmul(lk_backend *b, const lk_node *begin, const lk_node *end) 
         const lk_node *stop = end - begin > MAX_TOGETHER ? begin + MAX_TOGETHER : end;
         run_together(b, begin, stop);
         begin = stop;
+    }
+}
+
+/* The first weights of a node's unit. */
+static const uint8_t *unit_at(const lk_node *node, uint32_t i_unit) {
+    const lk_format *format = node->w->format;
+    if (node->strips == NULL) {
+        return node->w->data + (size_t)i_unit * MIN_TILE * node->w->row_bytes;
+    }
+    return node->strips + i_unit * lk_strip_shape_of(format->block_elems, format->block_bytes,
+                                                     (size_t)node->w->ne[0])
+                                       .bytes;
+}
+
+void lk_cpu_announce_matmul(lk_backend *b, const lk_node *begin, const lk_node *end) {
+    uint32_t n_units = 0;
+    end = end - begin > MAX_TOGETHER ? begin + MAX_TOGETHER : end;
+    for (const lk_node *node = begin; node < end; node++) {
+        n_units += units_of(b->graph->values[node->out].width);
+    }
+    for (uint32_t i = 0; i < b->n_threads; i++) {
+        uint32_t unit = lk_cpu_region_begin(b, n_units, i);
+        const lk_node *node = begin;
+        while (unit >= units_of(b->graph->values[node->out].width) && node + 1 < end) {
+            unit -= units_of(b->graph->values[node->out].width);
+            node++;
+        }
+        lk_cpu_announce(b, i, unit_at(node, unit));
     }
 }

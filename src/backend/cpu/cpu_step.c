@@ -111,8 +111,12 @@ void lk_cpu_for_rows(lk_backend *b, lk_cpu_rows_fn *fn, void *arg, uint32_t n_ro
     lk_pool_run(b->pool, run_block, &blocks, (n_rows + blocks.block - 1) / blocks.block);
 }
 
+bool lk_cpu_is_worth_sharing(size_t cost) {
+    return cost >= INLINE_COST;
+}
+
 void lk_cpu_for_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks, size_t cost) {
-    if (cost >= INLINE_COST) {
+    if (lk_cpu_is_worth_sharing(cost)) {
         lk_pool_run(b->pool, fn, arg, n_tasks);
         return;
     }
@@ -241,6 +245,19 @@ static void run_group(lk_backend *b, const lk_node *begin, const lk_node *end) {
     }
 }
 
+/* Announces the next product from node i on; after the last one the first one of the next step, as
+ * it will be if the rows are of the same kinds. */
+static void announce(lk_backend *b, uint32_t i) {
+    const lk_graph *graph = b->graph;
+    for (uint32_t n = 0; n < graph->n_nodes; n++, i++) {
+        i = i < graph->n_nodes ? i : 0;
+        if (graph->nodes[i].kind == LK_NODE_MATMUL && has_rows(b, &graph->nodes[i])) {
+            lk_cpu_announce_matmul(b, &graph->nodes[i], &graph->nodes[group_end(graph, i)]);
+            return;
+        }
+    }
+}
+
 /* Values that somebody wants to see. */
 static void show(const lk_backend *b, const lk_node *begin, const lk_node *end) {
     const lk_step *step = b->step;
@@ -267,6 +284,9 @@ lk_status lk_cpu_step(lk_backend *b, lk_step *step, lk_error *err) {
         end = group_end(graph, i);
         if (!has_rows(b, node)) {
             continue;
+        }
+        if (node->kind == LK_NODE_MATMUL) {
+            announce(b, end);
         }
         run_group(b, node, &graph->nodes[end]);
         show(b, node, &graph->nodes[end]);

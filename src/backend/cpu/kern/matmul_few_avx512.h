@@ -7,7 +7,10 @@
 #include "backend/cpu/kern/dot_avx512.h"
 #include "quant/strip.h"
 
-enum { LK_FEW_ROWS = 4, LK_FEW_AHEAD = 8192 };
+/* Bytes between the weights at hand and those that are brought into the second-level cache, and
+ * into the first: a line that a load still has to get from the second holds up all that memory
+ * answers meanwhile. */
+enum { LK_FEW_ROWS = 4, LK_FEW_AHEAD = 8192, LK_FEW_NEAR = 1024 };
 
 /* Block b of a strip and of the activation rows. */
 typedef struct lk_few_block {
@@ -17,11 +20,12 @@ typedef struct lk_few_block {
     size_t b;
 } lk_few_block;
 
-/* Word i of sixteen rows; the one that lies LK_FEW_AHEAD bytes behind is fetched, perhaps beyond
- * the matrix. */
+/* Word i of sixteen rows; those that lie LK_FEW_AHEAD and LK_FEW_NEAR bytes behind are fetched,
+ * perhaps beyond the matrix. */
 LK_INLINE __m512i lk_few_word(const lk_few_block *s, size_t i) {
     const uint8_t *p = s->words + 64 * i;
     __builtin_prefetch(p + LK_FEW_AHEAD, 0, 2);
+    __builtin_prefetch(p + LK_FEW_NEAR, 0, 3);
     return _mm512_load_si512(p);
 }
 
