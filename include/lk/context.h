@@ -13,6 +13,7 @@
 #define LK_CONTEXT_H
 
 #include "lk/base.h"
+#include "lk/device.h"
 #include "lk/model.h"
 
 #ifdef __cplusplus
@@ -61,6 +62,8 @@ typedef struct lk_context_params {
     uint32_t page_seed;  /* nonzero: hand out free pages in a shuffled order (tests) */
     uint32_t max_hidden; /* rows of one call that may want their hidden state; at most
                             LK_MAX_LOGITS */
+    uint32_t device;     /* LK_DEVICE_CPU (0), or one of lk/device.h; moves no bit */
+    uint32_t reserved;   /* 0 */
 } lk_context_params;
 #define LK_MAX_SEQUENCES 4096
 #define LK_MAX_ROWS 4096
@@ -70,11 +73,15 @@ typedef struct lk_context_params {
  * hidden states. */
 #define LK_CONTEXT_PARAMS_INIT                                                                     \
     ((lk_context_params){sizeof(lk_context_params), NULL, 0, LK_CPU_ALL, 0, 1, 512, 512,           \
-                         LK_KV_F16, LK_KV_F16, 0, 0, 0})
+                         LK_KV_F16, LK_KV_F16, 0, 0, 0, 0, 0})
 
 /* On success *out is owned by the caller (lk_context_destroy). params may be NULL. All memory that
  * decoding needs is allocated here. LK_E_ARG names the parameter that is out of range; LK_E_LIMIT
- * when the sizes asked for cannot be addressed, LK_E_NOMEM when there is no memory or thread. */
+ * when the sizes asked for cannot be addressed, LK_E_NOMEM when there is no memory or thread. On a
+ * device, which gets a copy of the weights and has the KV pages: the statuses of lk_device_count,
+ * LK_E_NOT_FOUND for one that is not there, and LK_E_UNSUPPORTED for what it does not compute
+ * (LK_CONTEXT_F32_ACTIVATIONS). isa_mask means nothing then; the threads are for what stays here.
+ */
 LK_API lk_status lk_context_create(lk_model *model, const lk_context_params *params,
                                    lk_context **out, lk_error *err);
 LK_API void lk_context_destroy(lk_context *context); /* accepts NULL; no other call may be inside */

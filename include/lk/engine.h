@@ -53,7 +53,7 @@ typedef struct lk_engine_params {
     lk_kv_type v_type;
     uint32_t flags;
     uint32_t page_seed; /* as in lk_context_params (tests) */
-    uint32_t reserved;  /* 0 */
+    uint32_t device;    /* as in lk_context_params */
 } lk_engine_params;
 /* 1 slot, 256 rows, 1024 queued, f16 keys and values. */
 #define LK_ENGINE_PARAMS_INIT                                                                      \

@@ -9,7 +9,7 @@
 #include "base/params.h"
 #include "engine/scheduler/scheduler.h"
 
-LK_NO_TAIL_PADDING(lk_engine_params, reserved);
+LK_NO_TAIL_PADDING(lk_engine_params, device);
 LK_NO_TAIL_PADDING(lk_request_params, reserved);
 LK_NO_TAIL_PADDING(lk_slot_info, n_generated);
 LK_NO_TAIL_PADDING(lk_engine_stats, max_queued);
@@ -28,10 +28,18 @@ lk_status lk_engine_create(lk_model *model, const lk_engine_params *params, lk_e
         return fail_null(err, "model");
     }
     const lk_engine_params defaults = LK_ENGINE_PARAMS_INIT;
-    const lk_context_source source = lk_source_of(model);
+    params = params != NULL ? params : &defaults;
+    lk_status status =
+        lk_check_struct_size("lk_engine_params", params->struct_size, sizeof *params, err);
+    if (status != LK_OK) {
+        return status;
+    }
+    lk_context_source source;
     const lk_fpenv fpenv = lk_fpenv_enter();
-    const lk_status status =
-        lk_engine_build(&source, params != NULL ? params : &defaults, out, err);
+    status = lk_source_of(model, params->device, &source, err);
+    if (status == LK_OK) {
+        status = lk_engine_build(&source, params, out, err);
+    }
     lk_fpenv_leave(fpenv);
     return status;
 }

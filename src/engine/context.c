@@ -8,7 +8,7 @@
 #include "base/params.h"
 #include "base/pool.h"
 
-LK_NO_TAIL_PADDING(lk_context_params, max_hidden);
+LK_NO_TAIL_PADDING(lk_context_params, reserved);
 
 static lk_status check_params(const lk_context_params *p, lk_error *err) {
     const lk_range ranges[] = {
@@ -21,6 +21,7 @@ static lk_status check_params(const lk_context_params *p, lk_error *err) {
         {"v_type", (int64_t)p->v_type, LK_KV_F32, LK_KV_Q8_0},
         {"flags", p->flags, 0, LK_CONTEXT_POISON | LK_CONTEXT_F32_ACTIVATIONS},
         {"max_hidden", p->max_hidden, 0, LK_MAX_LOGITS},
+        {"reserved", p->reserved, 0, 0},
     };
     const lk_status status =
         lk_check_struct_size("lk_context_params", p->struct_size, sizeof *p, err);
@@ -62,7 +63,7 @@ static uint32_t count_window_pages(const lk_context_params *params, uint32_t win
     return enough < n_pages ? (uint32_t)enough : n_pages;
 }
 
-static lk_status create_backend(lk_context *c, uint32_t n_pages, lk_error *err) {
+static lk_status create_backend(lk_context *c, uint32_t i_device, uint32_t n_pages, lk_error *err) {
     static const lk_kv_format formats[] = {
         [LK_KV_F32] = LK_KV_FORMAT_F32,
         [LK_KV_F16] = LK_KV_FORMAT_F16,
@@ -80,6 +81,7 @@ static lk_status create_backend(lk_context *c, uint32_t n_pages, lk_error *err) 
         .k_format = formats[p->k_type],
         .v_format = formats[p->v_type],
         .f32_activations = (p->flags & LK_CONTEXT_F32_ACTIVATIONS) != 0,
+        .device = i_device,
     };
     const lk_status status = c->ops->create(c->graph, &params, &c->backend, err);
     lk_kv_pages_attach(&c->kv.pages, c->ops, c->backend);
@@ -214,7 +216,7 @@ lk_status lk_context_build(const lk_context_source *source, const lk_context_par
         status = allocate(c, n_pages, err);
     }
     if (status == LK_OK) {
-        status = create_backend(c, n_pages, err);
+        status = create_backend(c, source->i_device, n_pages, err);
     }
     if (status != LK_OK) {
         lk_context_free(c);

@@ -95,6 +95,7 @@ typedef struct lk_context_source {
     const lk_graph *graph;
     const lk_backend_ops *ops;
     uint64_t n_ctx_train;
+    uint32_t i_device; /* of those that the backend counts */
 } lk_context_source;
 
 /* lk_context_create over any graph and backend. params must not be NULL. */

@@ -13,11 +13,16 @@ lk_backend_params lk_driver_params(void) {
 }
 
 void lk_driver_init(lk_driver *d, lk_model *model, const lk_backend_params *params) {
+    lk_driver_init_on(d, &lk_backend_cpu, model, params);
+}
+
+void lk_driver_init_on(lk_driver *d, const lk_backend_ops *ops, lk_model *model,
+                       const lk_backend_params *params) {
     lk_error err;
     memset(d, 0, sizeof *d);
     d->model = model;
     d->graph = lk_model_graph(model);
-    d->ops = &lk_backend_cpu;
+    d->ops = ops;
     d->params = *params;
     d->n_vocab = d->graph->n_vocab;
     REQUIRE_OK(d->ops->create(d->graph, params, &d->backend, &err), err);

@@ -22,6 +22,9 @@ typedef struct lk_driver {
 /* Usual parameters: one thread, every instruction set, f32 keys and values, 64 pages, 512 rows. */
 lk_backend_params lk_driver_params(void);
 void lk_driver_init(lk_driver *d, lk_model *model, const lk_backend_params *params);
+/* The same over another backend than the processor's. */
+void lk_driver_init_on(lk_driver *d, const lk_backend_ops *ops, lk_model *model,
+                       const lk_backend_params *params);
 void lk_driver_deinit(lk_driver *d);
 
 /* One sequence as a test sees it. */

@@ -250,7 +250,7 @@ const lk_backend_ops fake_backend_ops = {
 static lk_value_info fake_values[] = {{.width = FAKE_WIDTH}};
 static const lk_graph fake_graph = {
     .n_vocab = FAKE_VOCAB, .n_embd = FAKE_EMBD, .values = fake_values, .n_values = 1, .hidden = 0};
-static const lk_context_source fake_source = {NULL, &fake_graph, &fake_backend_ops, 256};
+static const lk_context_source fake_source = {NULL, &fake_graph, &fake_backend_ops, 256, 0};
 
 lk_status fake_context(const lk_context_params *params, lk_context **out, lk_error *err) {
     return lk_context_build(&fake_source, params, out, err);

@@ -65,14 +65,10 @@ static lk_status load_kernels(lk_backend *b, lk_error *err) {
 
 static lk_status check_graph(const lk_graph *graph, const lk_backend_params *params,
                              lk_error *err) {
-    if (graph->max_run == 0) {
-        return lk_fail(err, LK_E_UNSUPPORTED, LK_NOWHERE,
-                       "the CUDA backend computes encoders; this is a text model");
-    }
     if (params->f32_activations) {
         return lk_fail(err, LK_E_UNSUPPORTED, LK_AT_SUBJECT("flags"),
                        "the float32-activation mode is computed by the processor alone, and this "
-                       "encoder is for a device");
+                       "is for a device");
     }
     lk_status status = LK_OK;
     for (uint32_t i = 0; i < graph->n_nodes && status == LK_OK; i++) {
@@ -138,6 +134,7 @@ static void destroy(lk_backend *b) {
     const lk_allocator *a = b->allocator;
     close_device(b);
     lk_cuda_driver_close(&b->driver);
+    lk_pool_destroy(b->pool);
     lk_free(a, b->scratch, b->scratch_bytes);
     lk_free(a, b, sizeof *b);
 }
@@ -160,8 +157,11 @@ static lk_status create(const lk_graph *graph, const lk_backend_params *params, 
     b->allocator = a;
     b->graph = graph;
     b->params = *params;
-    b->stats.n_threads = 1;
-    status = open_device(b, err);
+    status = lk_pool_create(a, params->n_threads, &b->pool, err);
+    if (status == LK_OK) {
+        b->stats.n_threads = lk_pool_n_threads(b->pool);
+        status = open_device(b, err);
+    }
     if (status == LK_OK) {
         status = fill_device(b, err);
     }
@@ -173,56 +173,14 @@ static lk_status create(const lk_graph *graph, const lk_backend_params *params, 
     return LK_OK;
 }
 
-/* ---- KV pages: encoders keep none ---- */
-
-static size_t page_bytes(const lk_backend *b) {
-    (void)b;
-    return 0;
-}
-
-static lk_status no_page(uint32_t page, lk_error *err) {
-    return lk_fail(err, LK_E_INTERNAL, LK_NOWHERE, "KV page %u of an encoder, which has none",
-                   page);
-}
-
-static lk_status page_copy(lk_backend *b, uint32_t dst, uint32_t src, lk_error *err) {
-    (void)b;
-    (void)src;
-    return no_page(dst, err);
-}
-
-static lk_status page_fill(lk_backend *b, uint32_t page, uint8_t byte, lk_error *err) {
-    (void)b;
-    (void)byte;
-    return no_page(page, err);
-}
-
-static lk_status page_read(lk_backend *b, uint32_t page, uint32_t n_positions, void *out,
-                           lk_error *err) {
-    (void)b;
-    (void)n_positions;
-    (void)out;
-    return no_page(page, err);
-}
-
-static lk_status page_write(lk_backend *b, uint32_t page, const void *in, lk_error *err) {
-    (void)b;
-    (void)in;
-    return no_page(page, err);
-}
-
 /* ---- the rest ---- */
 
 static void get_stats(const lk_backend *b, lk_backend_stats *stats) {
     *stats = b->stats;
 }
 
-/* The device has no threads for other tasks: they run on the caller's. */
 static void run_tasks(lk_backend *b, lk_pool_fn fn, void *arg, uint32_t n_tasks) {
-    (void)b;
-    for (uint32_t i = 0; i < n_tasks; i++) {
-        fn(arg, i, 0);
-    }
+    lk_pool_run(b->pool, fn, arg, n_tasks);
 }
 
 static lk_status count_devices(uint32_t *n, lk_error *err) {
@@ -257,12 +215,12 @@ const lk_backend_ops lk_backend_cuda = {
     .create = create,
     .destroy = destroy,
     .step = lk_cuda_step,
-    .page_bytes = page_bytes,
-    .window_page_bytes = page_bytes,
-    .page_copy = page_copy,
-    .page_fill = page_fill,
-    .page_read = page_read,
-    .page_write = page_write,
+    .page_bytes = lk_cuda_page_bytes,
+    .window_page_bytes = lk_cuda_window_page_bytes,
+    .page_copy = lk_cuda_page_copy,
+    .page_fill = lk_cuda_page_fill,
+    .page_read = lk_cuda_page_read,
+    .page_write = lk_cuda_page_write,
     .get_stats = get_stats,
     .run_tasks = run_tasks,
     .count_devices = count_devices,

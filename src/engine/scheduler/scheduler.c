@@ -155,7 +155,6 @@ static lk_status fill_params(lk_engine *engine, const lk_context_source *source,
         {"max_queued", p->max_queued, 1, LK_MAX_QUEUED},
         {"flags", p->flags, 0, LK_ENGINE_POISON | LK_ENGINE_NO_CACHE | LK_ENGINE_PARALLEL_EVENTS},
         {"kv_positions", p->kv_positions, 0, INT64_MAX},
-        {"reserved", p->reserved, 0, 0},
     };
     const lk_status status = lk_check_ranges(ranges, sizeof ranges / sizeof ranges[0], err);
     if (status != LK_OK) {
@@ -187,6 +186,7 @@ static lk_status create_context(lk_engine *engine, const lk_context_source *sour
     params.v_type = p->v_type;
     params.flags = (p->flags & LK_ENGINE_POISON) != 0 ? LK_CONTEXT_POISON : 0;
     params.page_seed = p->page_seed;
+    params.device = p->device;
     params.max_hidden = source->graph->hidden >= 0 ? (uint32_t)p->max_rows : 0;
     const lk_status status = lk_context_build(source, &params, &engine->context, err);
     if (status == LK_OK && engine->context->kv.window != 0) {

@@ -339,6 +339,15 @@ int emulated_copy_out(void *to, lk_cuda_ptr from, size_t n_bytes, lk_cuda_handle
     return 0;
 }
 
+int emulated_copy_within(lk_cuda_ptr to, lk_cuda_ptr from, size_t n_bytes, lk_cuda_handle handle) {
+    const int error = enter_context("cuMemcpyDtoDAsync_v2");
+    (void)handle;
+    if (error == 0) {
+        memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n_bytes);
+    }
+    return error;
+}
+
 /* ---- kernels ---- */
 
 int emulated_launch(lk_cuda_handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
