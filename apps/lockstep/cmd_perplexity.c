@@ -20,6 +20,7 @@ static const char help[] =
     "  --chunks N        only the first N windows\n"
     "  --kv-type T[,T]   keys and values as f32, f16 (default) or q8_0\n"
     "  -t, --threads N   threads (default: one per processor); never changes the result\n"
+    "  --device N        compute on device N (1 ..; default 0: the processor); same result\n"
     "  --no-repack       compute from the mapped file, without rearranging its matrices\n"
     "  --json            one JSON object instead of text\n\n"
     "example: lockstep perplexity model.gguf book.txt --chunks 20\n";
@@ -32,6 +33,7 @@ typedef struct measure {
     int64_t n_threads;
     const char *kv_type;
     bool json;
+    int64_t device; /* 0: the processor */
     bool no_repack;
     lk_kv_type k_type;
     lk_kv_type v_type;
@@ -54,6 +56,7 @@ static bool parse(int argc, char **argv, measure *m, int *exit_status) {
         {"--threads", "-t", LK_OPTION_INT, &m->n_threads, 1, 256, NULL},
         {"--kv-type", NULL, LK_OPTION_TEXT, &m->kv_type, 0, 0, NULL},
         {"--json", NULL, LK_OPTION_FLAG, &m->json, 0, 0, NULL},
+        {"--device", NULL, LK_OPTION_INT, &m->device, 0, 1024, NULL},
         {"--no-repack", NULL, LK_OPTION_FLAG, &m->no_repack, 0, 0, NULL},
     };
     const lk_positional positionals[] = {{"MODEL", &m->model_path, true},
@@ -64,7 +67,8 @@ static bool parse(int argc, char **argv, measure *m, int *exit_status) {
         return false;
     }
     *exit_status = 2;
-    return lk_parse_kv_type("perplexity", m->kv_type, &m->k_type, &m->v_type);
+    return lk_check_device("perplexity", m->device) &&
+           lk_parse_kv_type("perplexity", m->kv_type, &m->k_type, &m->v_type);
 }
 
 /* Minus the logarithm of the probability of `id`, in binary64. */
@@ -114,6 +118,7 @@ static bool score_windows(measure *m, lk_model *model) {
     params.kv_positions = m->n_ctx;
     params.max_logits = (int32_t)(m->n_ctx - m->n_ctx / 2);
     params.k_type = m->k_type;
+    params.device = (uint32_t)m->device;
     params.v_type = m->v_type;
     if (lk_context_create(model, &params, &context, &err) != LK_OK) {
         return lk_console_failed("perplexity", &err) == 0;
@@ -206,7 +211,8 @@ int lk_command_perplexity(int argc, char **argv) {
     if (!parse(argc, argv, &m, &exit_status)) {
         return exit_status;
     }
-    lk_model *model = lk_open_model("perplexity", m.model_path, m.n_threads, !m.no_repack);
+    lk_model *model =
+        lk_open_model("perplexity", m.model_path, m.n_threads, !m.no_repack && m.device == 0);
     const bool ok = model != NULL && run_all(&m, model);
     lk_model_close(model);
     return lk_console_finish("perplexity", ok ? 0 : 1);

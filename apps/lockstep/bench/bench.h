@@ -41,6 +41,7 @@ typedef struct bench_options {
     bool on_cpu;        /* where it runs: on the processor, on the first device, or both */
     bool on_device;
     int64_t n_repetitions;
+    int64_t device; /* for the text models; 0: the processor */
     bool no_warmup;
     bool no_machine;
     bool no_repack;
@@ -78,6 +79,7 @@ typedef struct bench_test {
     int32_t n_parallel;
     bool is_batched; /* one of the batched tests, also with one sequence */
     int64_t max_rows;
+    int64_t device; /* 0: the processor */
 } bench_test;
 
 typedef struct bench_result {

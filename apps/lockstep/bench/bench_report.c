@@ -178,13 +178,14 @@ static void print_table(const bench_report *report, bool bars) {
         char test[64], kv[32], limit[16], peak[24], digest[33], size[24], threads[16], speed[48];
         get_cells(r, test, kv, limit, peak, digest);
         (void)snprintf(size, sizeof size, "%.1f", (double)r->test.model->tensor_bytes / mib);
+        const bool on_cpu = r->test.device == 0;
         (void)snprintf(threads, sizeof threads, "%" PRIu32, r->test.n_threads);
         (void)snprintf(speed, sizeof speed, "%.2f +- %.2f", r->speed, r->speed_deviation);
         digest[r->is_wrong ? 0 : 16] = '\0';
         const char *const cells[10] = {r->test.model->description,
                                        size,
                                        threads,
-                                       bench_isa_name(r->test.isa),
+                                       on_cpu ? bench_isa_name(r->test.isa) : "device",
                                        kv,
                                        test,
                                        speed,
@@ -223,7 +224,7 @@ static void print_peer(const bench_report *report) {
         (void)snprintf(speed, sizeof speed, "%.2f \xc2\xb1 %.2f", r->speed, r->speed_deviation);
         bench_test_name(&r->test, test);
         (void)printf("| %-30s | %10s | %10s | %-10s | %7" PRIu32 " |", r->test.model->description,
-                     size, count, "CPU", r->test.n_threads);
+                     size, count, r->test.device == 0 ? "CPU" : "CUDA", r->test.n_threads);
         if (has_kv) {
             (void)printf(" %6s | %6s |", lk_kv_type_name(r->test.kv.k),
                          lk_kv_type_name(r->test.kv.v));

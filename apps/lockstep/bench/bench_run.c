@@ -184,7 +184,7 @@ static void finish_result(bench *b, bench_result *r) {
     }
     r->speed_deviation = r->n_repetitions > 1 ? sqrt(squares / (n - 1.0)) : 0.0;
     const lk_machine_speed *machine = bench_speed_of(b->report, r->test.n_threads, r->test.isa);
-    if (machine != NULL) {
+    if (machine != NULL && r->test.device == 0) {
         r->limit_share = bench_limit_seconds(&r->test, machine, true) / (total_s / n);
         r->vector_share = bench_limit_seconds(&r->test, machine, false) / (total_s / n);
     }
@@ -300,6 +300,7 @@ static bool open_context(bench *b, int32_t n_parallel, int64_t n_tokens) {
     params.max_rows = (int32_t)b->options->max_rows;
     params.max_logits = n_parallel;
     params.k_type = b->base.kv.k;
+    params.device = (uint32_t)b->options->device;
     params.v_type = b->base.kv.v;
     const size_t n_rows = (size_t)positions * (size_t)n_parallel;
     if (n_rows > b->n_rows_max) {
@@ -386,7 +387,8 @@ static bool run_model(bench *b) {
                                            .isa = (uint32_t)o->isas.items[isa],
                                            .kv = o->kvs[kv],
                                            .depth = o->depths.items[depth],
-                                           .max_rows = o->max_rows};
+                                           .max_rows = o->max_rows,
+                                           .device = o->device};
                     ok = run_singles(b) && run_batches(b);
                 }
             }
@@ -400,7 +402,7 @@ static bool open_and_run(bench *b, const char *path) {
     b->model = &b->report->models[b->report->n_models];
     *b->model = (bench_model){.path = path, .info = LK_MODEL_INFO_INIT};
     lk_model_params params = LK_MODEL_PARAMS_INIT;
-    params.flags = b->options->no_repack ? LK_MODEL_NO_REPACK : 0;
+    params.flags = b->options->no_repack || b->options->device != 0 ? LK_MODEL_NO_REPACK : 0;
     params.n_threads = (uint32_t)b->options->threads.items[0];
     reset_peak();
     const double start = lk_console_seconds();

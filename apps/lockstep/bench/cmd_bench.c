@@ -23,6 +23,7 @@ static const char help[] =
     "      --batch-gen N       tokens that each generates (32)\n"
     "  -t, --threads LIST      threads (one per processor)\n"
     "      --kv-type T[,T]     keys and values as f32, f16 (default) or q8_0; may be repeated\n"
+    "      --device N          compute on device N (1 ..; default 0: the processor)\n"
     "      --isa LIST          all (default), amx, avx512, avxvnni, avx2, i8mm, neon, scalar\n"
     "      --mmproj FILE       the encoder of recordings; goes with --audio\n"
     "      --audio LIST        seconds of recordings that it encodes (none)\n"
@@ -187,6 +188,7 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
         {"--projector", NULL, LK_OPTION_TEXT, &places, 0, 0, NULL},
         {"--rows", NULL, LK_OPTION_INT, &o->max_rows, 1, LK_MAX_ROWS, NULL},
         {"--repetitions", "-r", LK_OPTION_INT, &o->n_repetitions, 1, BENCH_MAX_REPETITIONS, NULL},
+        {"--device", NULL, LK_OPTION_INT, &o->device, 0, 1024, NULL},
         {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
         {"--no-warmup", NULL, LK_OPTION_FLAG, &o->no_warmup, 0, 0, NULL},
         {"--no-machine", NULL, LK_OPTION_FLAG, &o->no_machine, 0, 0, NULL},
@@ -214,7 +216,7 @@ static bool parse(int argc, char **argv, bench_options *o, bench_format *format,
         parse_list("--depth", depths, 0, max_tokens, &o->depths) &&
         (parallels == NULL || parse_list("--parallel", parallels, 1, 1024, &o->parallels)) &&
         parse_list("--threads", threads, threads[0] == '0' ? 0 : 1, 256, &o->threads) &&
-        parse_isas(isas, &o->isas) && parse_kvs(&kvs, o) &&
+        lk_check_device("bench", o->device) && parse_isas(isas, &o->isas) && parse_kvs(&kvs, o) &&
         parse_format(output, is_peer_style, format);
     *exit_status = ok ? 0 : 2;
     return ok;

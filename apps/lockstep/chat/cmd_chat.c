@@ -28,7 +28,7 @@ static const char help[] =
     "  --hide-reasoning      do not show what the model thinks\n"
     "  -c, --ctx N           positions of the context\n"
     "  --kv-type T[,T]       keys and values as f32, f16 (default) or q8_0\n"
-    "  -t, --threads N       threads; never changes the output\n"
+    "  -t, --threads N       threads; never changes the output; --device N: compute on device N\n"
     "  --no-repack           compute from the mapped file\n\n"
     "example: lockstep chat model.gguf --system \"Answer briefly.\"\n";
 
@@ -55,6 +55,7 @@ static bool parse(int argc, char **argv, talk_options *o, int *exit_status) {
         {"--seed", NULL, LK_OPTION_U64, &o->seed, 0, 0, &o->has_seed},
         {"--hide-reasoning", NULL, LK_OPTION_FLAG, &o->hide_reasoning, 0, 0, NULL},
         {"--kv-type", NULL, LK_OPTION_TEXT, &kv_type, 0, 0, NULL},
+        {"--device", NULL, LK_OPTION_INT, &o->device, 0, 1024, NULL},
         {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
     };
     const lk_positional positionals[] = {{"MODEL", &o->model, true}};
@@ -68,6 +69,7 @@ static bool parse(int argc, char **argv, talk_options *o, int *exit_status) {
     }
     *exit_status = 2;
     return lk_audio_input_check_place("chat", projector, o->mmproj, &o->projector_device) &&
+           lk_check_device("chat", o->device) &&
            lk_parse_kv_type("chat", kv_type, &o->k_type, &o->v_type);
 }
 
@@ -75,7 +77,7 @@ static bool open_all(talk *t) {
     const talk_options *o = &t->options;
     lk_engine_params params = LK_ENGINE_PARAMS_INIT;
     lk_error err;
-    t->model = lk_open_model("chat", o->model, o->n_threads, !o->no_repack);
+    t->model = lk_open_model("chat", o->model, o->n_threads, !o->no_repack && o->device == 0);
     if (t->model == NULL) {
         return false;
     }
@@ -89,6 +91,7 @@ static bool open_all(talk *t) {
     params.n_threads = (uint32_t)o->n_threads;
     params.kv_positions = o->n_ctx;
     params.k_type = o->k_type;
+    params.device = (uint32_t)o->device;
     params.v_type = o->v_type;
     if (!lk_conversation_open(&t->conversation, "chat", lk_model_gguf(t->model), t->tokenizer,
                               &o->conversation) ||

@@ -13,7 +13,7 @@ typedef struct talk_options {
     const char *model;
     const char *mmproj; /* NULL: no recordings */
     uint32_t projector_device;
-    int64_t n_predict, n_ctx, n_threads;
+    int64_t n_predict, n_ctx, n_threads, device;
     double temperature, top_p, min_p;
     int64_t top_k;
     uint64_t seed;

@@ -9,7 +9,7 @@
 static bool open_all(run *r) {
     const run_options *o = r->options;
     lk_error err;
-    r->model = lk_open_model("run", o->model, o->n_threads, !o->no_repack);
+    r->model = lk_open_model("run", o->model, o->n_threads, !o->no_repack && o->device == 0);
     if (r->model == NULL) {
         return false;
     }

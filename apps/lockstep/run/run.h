@@ -23,6 +23,7 @@ typedef struct run_options {
     int64_t n_predict; /* -1: until the context is full */
     int64_t n_ctx;     /* 0: the model's training context */
     int64_t n_threads;
+    int64_t device; /* 0: the processor */
     double temperature;
     int64_t top_k;
     double top_p;

@@ -117,6 +117,7 @@ bool run_prepare(run *r) {
     params.kv_positions = n_positions;
     params.max_logits = 1;
     params.k_type = o->k_type;
+    params.device = (uint32_t)o->device;
     params.v_type = o->v_type;
     if (lk_context_create(r->model, &params, &r->context, &err) != LK_OK) {
         return lk_console_failed("run", &err) == 0;

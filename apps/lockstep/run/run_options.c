@@ -25,10 +25,10 @@ static const char help[] =
     "  --ignore-eos          go on where the model would end\n"
     "  -c, --ctx N           positions of the context (default: as the model was trained)\n"
     "  --kv-type T[,T]       keys and values as f32, f16 (default) or q8_0\n"
-    "  -t, --threads N       threads (default: one per processor); never changes the output\n"
+    "  -t, --threads N; --device N     threads (default: one per processor), a device (0: the\n"
+    "                        processor); neither changes the output\n"
     "  --no-repack           compute from the mapped file, without rearranging its matrices\n"
-    "  --special             read special tokens in the prompt, show them in the text\n"
-    "  --echo                print the prompt first\n"
+    "  --special             read special tokens in the prompt, show them; --echo: prompt first\n"
     "  --ids --digests       a line per token: id, digest of its logits, text\n"
     "  --json                one JSON object at the end; --model-digest adds the model's\n\n"
     "example: lockstep run model.gguf -p \"Once upon a time\" -n 100 --temp 0.7 --seed 1\n";
@@ -68,7 +68,8 @@ static bool check_options(run_options *o, const char *input, const char *file,
             return false;
         }
     }
-    return run_check_grammar(o) && lk_parse_kv_type("run", kv_type, &o->k_type, &o->v_type);
+    return run_check_grammar(o) && lk_check_device("run", o->device) &&
+           lk_parse_kv_type("run", kv_type, &o->k_type, &o->v_type);
 }
 
 bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
@@ -116,6 +117,7 @@ bool run_parse(int argc, char **argv, run_options *o, int *exit_status) {
         {"--ids", NULL, LK_OPTION_FLAG, &o->ids, 0, 0, NULL},
         {"--digests", NULL, LK_OPTION_FLAG, &o->digests, 0, 0, NULL},
         {"--json", NULL, LK_OPTION_FLAG, &o->json, 0, 0, NULL},
+        {"--device", NULL, LK_OPTION_INT, &o->device, 0, 1024, NULL},
         {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
         {"--special", NULL, LK_OPTION_FLAG, &o->special, 0, 0, NULL},
         {"--ignore-eos", NULL, LK_OPTION_FLAG, &o->ignore_eos, 0, 0, NULL},

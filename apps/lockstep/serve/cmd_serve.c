@@ -59,6 +59,7 @@ static bool start_engine(server *s, lk_error *err) {
     params.max_rows = (int32_t)(o->max_rows > o->n_slots ? o->max_rows : o->n_slots);
     params.max_queued = (int32_t)o->max_queued;
     params.k_type = o->k_type;
+    params.device = (uint32_t)o->device;
     params.v_type = o->v_type;
     params.flags = LK_ENGINE_PARALLEL_EVENTS | (o->no_cache ? LK_ENGINE_NO_CACHE : 0u);
     return lk_engine_create(s->model, &params, &s->engine, err) == LK_OK;
@@ -75,8 +76,8 @@ static void raise_limits(void) {
 
 static bool open_server(server *s) {
     lk_error err;
-    s->model =
-        lk_open_model("serve", s->options.model_path, s->options.n_threads, !s->options.no_repack);
+    s->model = lk_open_model("serve", s->options.model_path, s->options.n_threads,
+                             !s->options.no_repack && s->options.device == 0);
     if (s->model == NULL) {
         return false;
     }

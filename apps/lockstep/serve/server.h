@@ -31,6 +31,7 @@ typedef struct serve_options {
     int64_t n_ctx;        /* of one sequence; 0: as much as fits */
     int64_t kv_positions; /* 0: the model's context */
     int64_t n_threads;
+    int64_t device; /* 0: the processor */
     int64_t max_rows;
     int64_t max_queued;
     int64_t max_body;

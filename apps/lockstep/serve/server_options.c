@@ -17,6 +17,7 @@ static const char help[] =
     "  --ctx N                 positions of one sequence (default: as many as there are)\n"
     "  --kv-type T[,T]         keys and values as f32, f16 (default) or q8_0\n"
     "  -t, --threads N         threads (default: one per processor)\n"
+    "  --device N              compute on device N (1 ..; default 0: the processor); same bits\n"
     "  -b, --batch N           rows of a step (256)\n"
     "  --no-repack             compute from the mapped file; never changes the output\n"
     "  --no-cache              keep no prefixes for later requests\n"
@@ -142,6 +143,7 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
         {"--kv-type", NULL, LK_OPTION_TEXT, &a->kv_type, 0, 0, NULL},
         {"--threads", "-t", LK_OPTION_INT, &o->n_threads, 1, 256, NULL},
         {"--batch", "-b", LK_OPTION_INT, &o->max_rows, 1, LK_MAX_ROWS, NULL},
+        {"--device", NULL, LK_OPTION_INT, &o->device, 0, 1024, NULL},
         {"--no-repack", NULL, LK_OPTION_FLAG, &o->no_repack, 0, 0, NULL},
         {"--no-cache", NULL, LK_OPTION_FLAG, &o->no_cache, 0, 0, NULL},
         {"--alias", NULL, LK_OPTION_TEXT, &o->alias, 0, 0, NULL},
@@ -184,6 +186,7 @@ bool serve_parse_options(int argc, char **argv, serve_arguments *a, serve_option
     o->sampler.top_k = (int32_t)top_k;
     const bool ok =
         lk_audio_input_check_place("serve", a->projector, o->mmproj, &o->projector_device) &&
+        lk_check_device("serve", o->device) &&
         lk_parse_kv_type("serve", a->kv_type, &o->k_type, &o->v_type) && choose_pooling(a, o) &&
         read_files(a, o);
     *exit_status = ok ? 0 : 2;

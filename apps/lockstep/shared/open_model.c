@@ -49,6 +49,13 @@ static bool parse_one(const char *text, size_t n, lk_kv_type *type) {
     return false;
 }
 
+bool lk_check_device(const char *command, int64_t device) {
+    lk_device_info info = LK_DEVICE_INFO_INIT;
+    lk_error err;
+    return device == LK_DEVICE_CPU || lk_device_get_info((uint32_t)device, &info, &err) == LK_OK ||
+           lk_console_error(command, "--device %lld: %s", (long long)device, err.message) == 0;
+}
+
 bool lk_parse_kv_type(const char *command, const char *text, lk_kv_type *k, lk_kv_type *v) {
     const char *comma = strchr(text, ',');
     const size_t n = comma != NULL ? (size_t)(comma - text) : strlen(text);

@@ -12,6 +12,10 @@
  * (0: one per processor); repack: false computes from the mapped file. */
 lk_model *lk_open_model(const char *command, const char *path, int64_t n_threads, bool repack);
 
+/* Whether there is a device of this number (0: the processor); prints the reason where there is
+ * not. For --device, before a model is opened. */
+bool lk_check_device(const char *command, int64_t device);
+
 /* "f16", or "q8_0,f16" for keys and values apart. Prints the reason and returns false for others.
  */
 bool lk_parse_kv_type(const char *command, const char *text, lk_kv_type *k, lk_kv_type *v);

@@ -27,11 +27,12 @@ static verify_status begin(void *engine, const verify_point *p, int32_t n_slots,
     params.k_type = (lk_kv_type)p->value[VERIFY_K_TYPE];
     params.v_type = (lk_kv_type)p->value[VERIFY_V_TYPE];
     params.page_seed = (uint32_t)p->value[VERIFY_PAGES];
+    params.device = (uint32_t)p->value[VERIFY_DEVICE];
     params.flags = LK_CONTEXT_POISON;
     lk_context *made = NULL;
     if (lk_context_create(model, &params, &made, &err) != LK_OK) {
         (void)snprintf(why, VERIFY_WHY, "no context: %s", err.message);
-        return err.status == LK_E_ARG ? VERIFY_NOT_POSSIBLE : VERIFY_BROKEN;
+        return verify_self_cannot(p, &err) ? VERIFY_NOT_POSSIBLE : VERIFY_BROKEN;
     }
     *context = made;
     return VERIFY_RAN;
@@ -234,6 +235,12 @@ static void close_self(verify_target *target) {
 
 static const verify_target_ops ops = {run, verify_self_overlap, close_self};
 
+bool verify_self_cannot(const verify_point *p, const lk_error *err) {
+    const bool on_device = p->value[VERIFY_DEVICE] != 0 || p->value[VERIFY_PROJECTOR] != 0;
+    return err->status == LK_E_ARG ||
+           (on_device && (err->status == LK_E_NOT_FOUND || err->status == LK_E_UNSUPPORTED));
+}
+
 /* The instruction sets that a context uses here. */
 static uint32_t find_isa(lk_model *model) {
     lk_context *context = NULL;
@@ -282,7 +289,8 @@ verify_status verify_open_self(const verify_source *source, verify_target **out,
         .factors =
             VERIFY_BIT(VERIFY_THREADS) | VERIFY_BIT(VERIFY_ROWS) | VERIFY_BIT(VERIFY_K_TYPE) |
             VERIFY_BIT(VERIFY_V_TYPE) | VERIFY_BIT(VERIFY_ISA) | VERIFY_BIT(VERIFY_PAGES) |
-            VERIFY_BIT(VERIFY_REPACK) | VERIFY_BIT(VERIFY_ENGINE) | VERIFY_BIT(VERIFY_CACHE) |
+            VERIFY_BIT(VERIFY_REPACK) | VERIFY_BIT(VERIFY_DEVICE) | VERIFY_BIT(VERIFY_ENGINE) |
+            VERIFY_BIT(VERIFY_CACHE) |
             (self->mmproj != NULL ? VERIFY_BIT(VERIFY_WINDOWS) | VERIFY_BIT(VERIFY_PROJECTOR) : 0),
         .defining = VERIFY_BIT(VERIFY_K_TYPE) | VERIFY_BIT(VERIFY_V_TYPE),
         .is_exact = true,

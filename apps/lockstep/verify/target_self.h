@@ -22,6 +22,8 @@ extern const verify_engine_ops verify_self_engine;
 verify_status verify_self_model(verify_self *self, const verify_point *p, lk_model **model,
                                 char why[VERIFY_WHY]);
 uint32_t verify_self_isa(const verify_point *p);
+/* An error that says what this machine has not: a setting out of range, a device. */
+bool verify_self_cannot(const verify_point *p, const lk_error *err);
 
 /* Recordings: opens and checks the encoder's file; encodes (verify_engine_ops.hear). */
 bool verify_self_can_hear(verify_self *self, const lk_model *model, char why[VERIFY_WHY]);

@@ -160,6 +160,7 @@ static lk_status create(verify_self *self, lk_model *model, const verify_schedul
     params.k_type = (lk_kv_type)p->value[VERIFY_K_TYPE];
     params.v_type = (lk_kv_type)p->value[VERIFY_V_TYPE];
     params.page_seed = (uint32_t)p->value[VERIFY_PAGES];
+    params.device = (uint32_t)p->value[VERIFY_DEVICE];
     params.flags = LK_ENGINE_POISON | (p->value[VERIFY_CACHE] != 0 ? 0 : LK_ENGINE_NO_CACHE);
     return lk_engine_create(model, &params, engine, err);
 }

@@ -65,9 +65,7 @@ static verify_status prepare(verify_self *self, const verify_point *p, lk_projec
     if (done(lk_encoder_create(*projector, &settings, &self->encoder, &err), &err, why)) {
         return VERIFY_RAN;
     }
-    const bool has_none = p->value[VERIFY_PROJECTOR] != 0 &&
-                          (err.status == LK_E_NOT_FOUND || err.status == LK_E_UNSUPPORTED);
-    return err.status == LK_E_ARG || has_none ? VERIFY_NOT_POSSIBLE : VERIFY_BROKEN;
+    return verify_self_cannot(p, &err) ? VERIFY_NOT_POSSIBLE : VERIFY_BROKEN;
 }
 
 static bool name_stages(const lk_projector *projector, uint8_t (*digests)[16],

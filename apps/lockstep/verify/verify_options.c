@@ -33,7 +33,7 @@ static const char help[] =
     "  -stagger K,...       with which decode row the other sequence joins\n"
     "  -f16                 KV cache f16; --kv-type T[,T] f32, f16, q8_0, keys and values apart\n"
     "  -nofa, -ngl N        no flash attention; layers on the device (where a target has them)\n"
-    "  -t, --threads N      threads of the plain runs (1)\n"
+    "  -t, --threads N      threads of the plain runs (1); --device N: they compute on device N\n"
     "  --record FILE        write a receipt of solo runs; --across FILE compare with one\n"
     "  --schedules N        random schedules (12, 300, 10000); --replay TEXT one of them again\n"
     "  --set NAME=X,...     factors of all runs; with --only case one run as it says\n"
@@ -47,6 +47,7 @@ typedef struct raw {
     const char *keep;
     const char *projector;
     uint32_t device;
+    int64_t text_device;
     bool f16;
     int64_t n;
     int64_t n_threads;
@@ -128,6 +129,7 @@ static bool read_base(const raw *r, verify_options *o) {
     }
     o->base.value[VERIFY_LAYERS] = r->n_layers;
     o->base.value[VERIFY_PROJECTOR] = r->device;
+    o->base.value[VERIFY_DEVICE] = r->text_device;
     if (r->nofa) {
         o->base.value[VERIFY_ATTENTION] = 0;
     }
@@ -191,6 +193,7 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         {"--mmproj", NULL, LK_OPTION_TEXT, &o->mmproj, 0, 0, NULL},
         {"--audio", NULL, LK_OPTION_TEXT, &o->audio, 0, 0, NULL},
         {"--chat-template", NULL, LK_OPTION_TEXT, &o->chat_template, 0, 0, NULL},
+        {"--device", NULL, LK_OPTION_INT, &r.text_device, 0, 1024, NULL},
         {"--projector", NULL, LK_OPTION_TEXT, &r.projector, 0, 0, NULL},
         {"--keep", NULL, LK_OPTION_TEXT, &r.keep, 0, 0, NULL},
         {"--set", NULL, LK_OPTION_TEXT, &o->set, 0, 0, NULL},
@@ -203,7 +206,8 @@ bool verify_options_parse(int argc, char **argv, verify_options *o, int *exit_st
         return false;
     }
     const bool ok = lk_audio_input_check_place("verify", r.projector, o->mmproj, &r.device) &&
-                    check_audio(o) && read_suite(r.suite, o) && read_keep(r.keep, o) &&
+                    lk_check_device("verify", r.text_device) && check_audio(o) &&
+                    read_suite(r.suite, o) && read_keep(r.keep, o) &&
                     (r.stagger == NULL || read_joins(r.stagger, o)) && read_base(&r, o);
     if (ok && o->across != NULL && o->only == NULL) {
         o->only = "across"; /* a receipt alone: what the other machine said, and nothing else */
