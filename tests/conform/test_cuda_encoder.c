@@ -169,7 +169,9 @@ LK_TEST(nonfinite) {
             status[to] = encode(encoders[to], p, N_FRAMES, to, &errors[to]);
         }
         CHECK(status[0] == status[1] && (status[0] == LK_E_NONFINITE || values[i % 6] < 1e30f));
-        if (status[0] != LK_OK) {
+        /* What a flagged row holds further on is open, and so is whom it reaches; that a frame came
+         * in so is not. */
+        if (!isfinite(values[i % 6])) {
             CHECK_MSG(strcmp(errors[0].message, errors[1].message) == 0, "\"%s\", expected \"%s\"",
                       errors[1].message, errors[0].message);
             CHECK(errors[0].pos == errors[1].pos);

@@ -219,5 +219,81 @@ LK_TEST(threads) {
     end(p);
 }
 
+/* ---- a text model ---- */
+
+enum { N_TOKENS = 5, N_VOCAB = 128 };
+
+static lk_status decode(lk_context *context, float *logits, lk_error *err) {
+    static const int32_t ids[N_TOKENS] = {3, 14, 15, 9, 26};
+    lk_row rows[N_TOKENS];
+    const float *values = NULL;
+    for (int32_t i = 0; i < N_TOKENS; i++) {
+        rows[i] = (lk_row){ids[i], 0, i, i + 1 == N_TOKENS ? LK_ROW_LOGITS : 0, 0};
+    }
+    lk_status status = lk_context_decode(context, rows, N_TOKENS, NULL, err);
+    if (status == LK_OK) {
+        status = lk_context_logits(context, N_TOKENS - 1, &values, err);
+    }
+    if (status == LK_OK) {
+        memcpy(logits, values, N_VOCAB * sizeof logits[0]);
+    }
+    return status;
+}
+
+/* Each failing call of the driver: a context that cannot be made leaves nothing, a decode commits
+ * nothing, and the next one gives the processor's logits. */
+LK_TEST(text) {
+    lk_projector *p = begin("F32"); /* for the driver */
+    end(p);
+    lk_error err;
+    lk_model *model = NULL;
+    lk_model_params model_params = LK_MODEL_PARAMS_INIT;
+    model_params.n_threads = 1;
+    REQUIRE_OK(lk_model_open(lk_test_data("archs/qwen3moe.gguf"), &model_params, &model, &err),
+               err);
+    lk_model_info info = LK_MODEL_INFO_INIT;
+    REQUIRE_OK(lk_model_get_info(model, &info, &err), err);
+    CHECK(info.n_vocab == N_VOCAB);
+    lk_context_params params = LK_CONTEXT_PARAMS_INIT;
+    params.n_threads = 1;
+    params.kv_positions = 64;
+    params.max_rows = params.max_logits = N_TOKENS;
+    float wanted[N_VOCAB];
+    float logits[N_VOCAB];
+    lk_context *context = NULL;
+    REQUIRE_OK(lk_context_create(model, &params, &context, &err), err);
+    REQUIRE_OK(decode(context, wanted, &err), err);
+    lk_context_destroy(context);
+    params.device = 1;
+    const uint64_t before = n_calls();
+    REQUIRE_OK(lk_context_create(model, &params, &context, &err), err);
+    const uint64_t n_making = n_calls() - before;
+    REQUIRE_OK(decode(context, logits, &err), err);
+    const uint64_t n_decoding = n_calls() - before - n_making;
+    CHECK(memcmp(wanted, logits, sizeof wanted) == 0 && n_making > 30 && n_decoding > 30);
+    lk_context_destroy(context);
+    for (uint64_t n = 1; n <= n_making; n += lk_test_size(9, 3, 1)) {
+        driver.fail(NULL, n, n % 2 == 0 ? 2 : DRIVER_ERROR);
+        const lk_status status = lk_context_create(model, &params, &context, &err);
+        driver.fail(NULL, 0, 0);
+        CHECK(status == LK_E_DEVICE || status == LK_E_NOMEM);
+        CHECK(context == NULL && n_live() == 0);
+    }
+    REQUIRE_OK(lk_context_create(model, &params, &context, &err), err);
+    for (uint64_t n = 1; n <= n_decoding; n += lk_test_size(29, 7, 1)) {
+        driver.fail(NULL, n, DRIVER_ERROR);
+        CHECK_STATUS(LK_E_DEVICE, decode(context, logits, &err));
+        driver.fail(NULL, 0, 0);
+        int64_t length = -1;
+        REQUIRE_OK(lk_sequence_length(context, 0, &length, &err), err);
+        CHECK(length == 0);
+    }
+    REQUIRE_OK(decode(context, logits, &err), err);
+    CHECK(memcmp(wanted, logits, sizeof wanted) == 0);
+    lk_context_destroy(context);
+    CHECK(n_live() == 0);
+    lk_model_close(model);
+}
+
 LK_TEST_MAIN(LK_RUN(creation), LK_RUN(host_memory), LK_RUN(steps), LK_RUN(no_device),
-             LK_RUN(threads))
+             LK_RUN(threads), LK_RUN(text))
