@@ -32,7 +32,7 @@ expect 1 'cannot listen' serve "$model" --port 0 --host 203.0.113.1
 expect 1 'n_ctx' serve "$model" --port 0 -c 64 --ctx 128
 expect 1 'no-such-template' serve "$model" --port 0 --chat-template no-such-template
 printf 'x\n' >cert
-expect 1 'must name a certificate and its key in PEM' serve "$model" --port 0 --tls-cert cert --tls-key cert
+expect 1 'a certificate and its key in PEM' serve "$model" --port 0 --tls-cert cert --tls-key cert
 
 expect 0 'usage: lockstep replay' replay --help
 expect 2 RECEIPT replay "$model"
