@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "backend/page_layout.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/huge_pages.h"
@@ -174,27 +175,6 @@ uint8_t *lk_cpu_page(const lk_backend *b, uint32_t page) {
                : b->window_pages + (page - b->params.n_pages) * b->window_page_bytes;
 }
 
-/* Where each layer lies in a page of its kind; page_bytes [2] the sizes of a page without and with
- * windows. Blocks are multiples of 64 bytes. */
-static bool place_layers(const lk_backend *b, size_t *offsets, size_t page_bytes[2]) {
-    page_bytes[0] = page_bytes[1] = 0;
-    for (uint32_t i = 0; i < b->graph->n_kv_layers; i++) {
-        const lk_kv_layer *layer = &b->graph->kv_layers[i];
-        const size_t head_bytes = lk_kv_block_bytes(b->params.k_format, layer->head_dim) +
-                                  lk_kv_block_bytes(b->params.v_format, layer->head_dim);
-        size_t *total = &page_bytes[layer->window != 0];
-        size_t bytes = 0;
-        if (offsets != NULL) {
-            offsets[i] = *total;
-        }
-        if (!lk_mul_size(head_bytes, layer->n_kv_heads, &bytes) ||
-            !lk_add_size(*total, bytes, total)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static lk_status allocate(lk_backend *b, lk_error *err) {
     const lk_allocator *a = b->allocator;
     size_t all_pages = 0;
@@ -203,7 +183,7 @@ static lk_status allocate(lk_backend *b, lk_error *err) {
     const moe_sizes sizes = measure_graph(b);
     layout measured = {0};
     carve_all(b, &measured, &sizes);
-    if (measured.overflow || !place_layers(b, NULL, page_bytes) ||
+    if (measured.overflow || !lk_page_layout(b->graph, &b->params, NULL, page_bytes) ||
         !lk_mul_size(page_bytes[0], b->params.n_pages, &all_pages) ||
         !lk_mul_size(page_bytes[1], b->params.n_window_pages, &all_window_pages)) {
         return lk_fail(err, LK_E_LIMIT, LK_NOWHERE,
@@ -227,7 +207,7 @@ static lk_status allocate(lk_backend *b, lk_error *err) {
     lk_huge_pages_ask(b->scratch, b->scratch_bytes); /* rows of a prompt lie far apart */
     layout handed = {.base = b->scratch};
     carve_all(b, &handed, &sizes);
-    (void)place_layers(b, b->kv_offset, page_bytes);
+    (void)lk_page_layout(b->graph, &b->params, b->kv_offset, page_bytes);
     for (uint32_t r = 0; r < b->params.max_rows; r++) {
         atomic_init(&b->bad[r], 0u);
     }

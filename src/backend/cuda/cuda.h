@@ -181,9 +181,6 @@ lk_status lk_cuda_place_weights(lk_backend *b, lk_cuda_ptr base, size_t *n_bytes
 
 /* --- cuda_pages.c: KV pages, as lk_backend_ops has them */
 
-/* Where each layer lies in a page of its kind (offsets may be NULL); sizes of a page without and
- * with windows. False: they overflow. */
-bool lk_cuda_place_layers(const lk_backend *b, size_t *offsets, size_t page_bytes[2]);
 size_t lk_cuda_page_bytes(const lk_backend *b);
 size_t lk_cuda_window_page_bytes(const lk_backend *b);
 lk_status lk_cuda_page_copy(lk_backend *b, uint32_t dst, uint32_t src, lk_error *err);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "backend/page_layout.h"
 #include "base/alloc.h"
 #include "base/error.h"
 
@@ -256,7 +257,7 @@ static lk_status measure(lk_backend *b, lk_error *err) {
         b->rows.page_capacity = larger(MAX_PAGE_ENTRIES, b->params.n_pages);
     }
     b->table_bytes = measure_tables(b, &l);
-    if (l.overflow || !lk_cuda_place_layers(b, NULL, page_bytes)) {
+    if (l.overflow || !lk_page_layout(b->graph, &b->params, NULL, page_bytes)) {
         return fail_size(b, err);
     }
     b->page_bytes = page_bytes[0];
@@ -286,7 +287,7 @@ lk_status lk_cuda_allocate(lk_backend *b, lk_error *err) {
     }
     size_t n_bytes = 0;
     size_t page_bytes[2];
-    (void)lk_cuda_place_layers(b, b->kv_offset, page_bytes);
+    (void)lk_page_layout(b->graph, &b->params, b->kv_offset, page_bytes);
     status = lk_cuda_place_weights(b, b->memories[b->n_memories - 1], &n_bytes, err);
     return status == LK_OK ? lk_cuda_wait(b, err) : status;
 }

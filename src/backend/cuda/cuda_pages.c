@@ -4,28 +4,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
-
-/* Blocks are multiples of 64 bytes, as kernels want them. */
-bool lk_cuda_place_layers(const lk_backend *b, size_t *offsets, size_t page_bytes[2]) {
-    page_bytes[0] = page_bytes[1] = 0;
-    for (uint32_t i = 0; i < b->graph->n_kv_layers; i++) {
-        const lk_kv_layer *layer = &b->graph->kv_layers[i];
-        const size_t head_bytes = lk_kv_block_bytes(b->params.k_format, layer->head_dim) +
-                                  lk_kv_block_bytes(b->params.v_format, layer->head_dim);
-        size_t *total = &page_bytes[layer->window != 0];
-        size_t bytes = 0;
-        if (offsets != NULL) {
-            offsets[i] = *total;
-        }
-        if (!lk_mul_size(head_bytes, layer->n_kv_heads, &bytes) ||
-            !lk_add_size(*total, bytes, total)) {
-            return false;
-        }
-    }
-    return true;
-}
 
 size_t lk_cuda_page_bytes(const lk_backend *b) {
     return b->page_bytes;
